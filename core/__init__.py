@@ -1,0 +1,4 @@
+"""Vocabulary that every other package shares: money, units, time, errors, offers.
+
+Imports nothing of ours.
+"""

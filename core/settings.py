@@ -1,0 +1,177 @@
+"""Settings: defaults < TOML file < environment (``SPOTFLOOR_NAME``) < ``SPOTFLOOR_NAME_FILE``.
+
+``load_settings`` is the only reader of the environment. An unknown ``SPOTFLOOR_*`` variable or
+TOML key is an error with the nearest known name; secrets never appear in ``repr`` or logs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+
+from core.errors import ConfigError
+
+PREFIX = "SPOTFLOOR_"
+_CONFIG_VARIABLE = "SPOTFLOOR_CONFIG"
+
+
+def default_database_url() -> str:
+    """SQLite file in the user's data folder (``XDG_DATA_HOME`` is honoured)."""
+    folder = Path(platformdirs.user_data_dir("spotfloor", appauthor=False))
+    return f"sqlite:///{folder / 'spotfloor.db'}"
+
+
+def _names(value: object) -> object:
+    """Accept ``a,b c`` for a list."""
+    return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
+class Settings(BaseModel):
+    """Every setting, with its default and meaning. ``spotfloor doctor`` prints the result."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    database_url: str = Field(
+        default_factory=default_database_url,
+        description="SQLite (sqlite:///path) or PostgreSQL (postgresql://user@host/name).",
+    )
+    providers: tuple[str, ...] = Field(
+        (), description="Providers to collect, comma separated; empty = all that have their key."
+    )
+    offline: bool = Field(
+        False, description="Never open a network connection; the worker only keeps house."
+    )
+    aws_regions: tuple[str, ...] = Field(
+        ("us-east-1", "us-east-2", "us-west-2", "eu-west-1", "eu-central-1", "ap-northeast-1"),
+        description="AWS regions whose price lists are read (hundreds of MB each).",
+    )
+    azure_regions: tuple[str, ...] = Field(
+        ("eastus", "eastus2", "southcentralus", "westus3", "westeurope", "swedencentral"),
+        description="Azure regions whose retail prices are read.",
+    )
+    gcp_project: str = Field(
+        "", description="Google Cloud project whose zones' machine types are read (optional)."
+    )
+    aws_access_key_id: SecretStr | None = Field(
+        None, description="AWS key id for zonal spot prices (DescribeSpotPriceHistory only)."
+    )
+    aws_secret_access_key: SecretStr | None = Field(None, description="Its secret.")
+    aws_session_token: SecretStr | None = Field(None, description="Its session token, if any.")
+    gcp_api_key: SecretStr | None = Field(
+        None, description="Google API key for the Cloud Billing Catalog."
+    )
+    gcp_access_token: SecretStr | None = Field(
+        None, description="OAuth access token for machine types (with gcp_project)."
+    )
+    runpod_api_key: SecretStr | None = Field(None, description="RunPod API key (optional).")
+    vastai_api_key: SecretStr | None = Field(None, description="Vast.ai API key (optional).")
+    lambda_api_key: SecretStr | None = Field(
+        None, description="Lambda API key; without it the public price page is read."
+    )
+    contact: str = Field(
+        "https://github.com/spotfloor/spotfloor",
+        description="Contact address in our User-Agent, for the people who run the sources.",
+    )
+    http_timeout_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
+        30.0, description="Longest silence of a source, in seconds."
+    )
+    http_budget_seconds: Annotated[float, Field(gt=0, le=7200)] = Field(
+        900.0, description="Longest time for all requests of one provider's run, in seconds."
+    )
+    http_max_mib: Annotated[int, Field(gt=0, le=4096)] = Field(
+        50, description="Largest body accepted, in MiB after decompression (AWS lists: 1,024)."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least severe log event written."
+    )
+    log_format: Literal["auto", "console", "json"] = Field(
+        "auto", description="auto = console on a terminal, JSON lines otherwise."
+    )
+
+    _lists = field_validator("providers", "aws_regions", "azure_regions", mode="before")(_names)
+
+    @field_validator("database_url")
+    @classmethod
+    def _known_database(cls, value: str) -> str:
+        scheme = value.partition(":")[0]
+        if scheme not in {"sqlite", "postgresql", "postgresql+psycopg"}:
+            raise ValueError("must start with sqlite:/// or postgresql://")
+        return value
+
+    @property
+    def database_url_masked(self) -> str:
+        """The database address without its password."""
+        parts = urlsplit(self.database_url)
+        if parts.password is None:
+            return self.database_url
+        return self.database_url.replace(f":{parts.password}@", ":***@", 1)
+
+
+def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
+    """Read settings from the TOML file named by ``SPOTFLOOR_CONFIG`` and the environment.
+
+    Args:
+        environ: variables to read; the process's own when None.
+
+    Raises:
+        ConfigError: unknown name, unusable value, unreadable file.
+    """
+    variables = os.environ if environ is None else environ
+    values: dict[str, object] = _from_file(variables.get(_CONFIG_VARIABLE))
+    values |= _from_environment(variables)
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(
+            f"setting {PREFIX}{name.upper()}: {first['msg']};"
+            f" {Settings.model_fields[name.split('.')[0]].description}"
+        ) from None
+
+
+def _from_file(path: str | None) -> dict[str, object]:
+    if not path:
+        return {}
+    try:
+        values = tomllib.loads(Path(path).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{_CONFIG_VARIABLE}={path}: cannot read: {error}") from None
+    for name in values:
+        _check_known(name, f"key {name!r} in {path}", str)
+    return values
+
+
+def _from_environment(variables: Mapping[str, str]) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for variable, value in sorted(variables.items()):
+        if not variable.startswith(PREFIX) or variable == _CONFIG_VARIABLE:
+            continue
+        name = variable.removeprefix(PREFIX).lower()
+        if name.endswith("_file") and name.removesuffix("_file") in Settings.model_fields:
+            try:
+                values[name.removesuffix("_file")] = Path(value).read_text("utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise ConfigError(f"{variable}={value}: cannot read: {error}") from None
+            continue
+        _check_known(name, f"variable {variable}", lambda known: f"{PREFIX}{known.upper()}")
+        if value != "":
+            values[name] = value
+    return values
+
+
+def _check_known(name: str, what: str, spell: object) -> None:
+    if name in Settings.model_fields:
+        return
+    near = difflib.get_close_matches(name, Settings.model_fields, n=1)
+    write = spell if callable(spell) else str
+    hint = f"did you mean {write(near[0])}?" if near else "see 'spotfloor doctor --settings'"
+    raise ConfigError(f"unknown setting: {what}; {hint}")

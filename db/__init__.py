@@ -1,0 +1,1 @@
+"""Tables, migrations, and every SQL statement, behind functions that return plain data."""

@@ -1,0 +1,119 @@
+"""Claims on job slots: any number of workers may run, each slot is worked once.
+
+The inserter of ``(job, slot)`` owns it. A claim whose lease ran out without an end (a killed
+worker) may be taken over by a conditional update: of several takers exactly one changes the row.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Engine, delete, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import CursorResult
+from sqlalchemy.orm import Session
+
+from db.engine import writing
+from db.models import ClaimRow, WorkerRow
+
+
+def claim(
+    engine: Engine, job: str, slot: str, worker: str, *, now: datetime, lease: timedelta
+) -> bool:
+    """Try to own a slot.
+
+    Args:
+        job: e.g. ``scrape:aws``.
+        slot: the period that the work is for, e.g. ``2026-12-01T06:00:00Z``.
+        worker: name of the claimant.
+        lease: after this long without an end, another worker may take over.
+
+    Returns:
+        True when the caller owns the slot now.
+    """
+    values: dict[str, Any] = {
+        "job": job,
+        "slot": slot,
+        "worker": worker,
+        "claimed_at": now,
+        "lease_until": now + lease,
+        "finished_at": None,
+        "state": "running",
+        "detail": "",
+        "attempts": 1,
+    }
+    with writing(engine) as session:
+        dialect = postgresql if engine.dialect.name == "postgresql" else sqlite
+        inserted = session.execute(
+            dialect.insert(ClaimRow).values(**values).on_conflict_do_nothing()
+        )
+        if _count(inserted) == 1:
+            return True
+        taken = session.execute(
+            update(ClaimRow)
+            .where(
+                ClaimRow.job == job,
+                ClaimRow.slot == slot,
+                ClaimRow.finished_at.is_(None),
+                ClaimRow.lease_until < now,
+            )
+            .values(
+                worker=worker,
+                claimed_at=now,
+                lease_until=now + lease,
+                attempts=ClaimRow.attempts + 1,
+            )
+        )
+        return _count(taken) == 1
+
+
+def finish(
+    engine: Engine, job: str, slot: str, worker: str, *, now: datetime, state: str, detail: str
+) -> None:
+    """Write the end of an owned slot; a claim lost to another worker is left alone."""
+    with writing(engine) as session:
+        session.execute(
+            update(ClaimRow)
+            .where(ClaimRow.job == job, ClaimRow.slot == slot, ClaimRow.worker == worker)
+            .values(finished_at=now, state=state, detail=detail[:600])
+        )
+
+
+def last_finished(session: Session, job: str) -> datetime | None:
+    """Return when the job last ended, or None."""
+    return session.execute(
+        select(ClaimRow.finished_at)
+        .where(ClaimRow.job == job, ClaimRow.finished_at.is_not(None))
+        .order_by(ClaimRow.finished_at.desc())
+        .limit(1)
+    ).scalar()
+
+
+def forget_claims(session: Session, before: datetime) -> int:
+    """Delete ended claims older than ``before``; returns how many."""
+    result = session.execute(
+        delete(ClaimRow).where(ClaimRow.finished_at.is_not(None), ClaimRow.finished_at < before)
+    )
+    return _count(result)
+
+
+def sign_of_life(engine: Engine, worker: str, *, now: datetime, stopped: bool = False) -> None:
+    """Write that a worker lives, or that it stopped in good order."""
+    with writing(engine) as session:
+        row = session.get(WorkerRow, worker)
+        if row is None:
+            row = WorkerRow(name=worker, started_at=now)
+            session.add(row)
+        row.seen_at = now
+        row.stopped_at = now if stopped else None
+
+
+def workers(session: Session) -> list[tuple[str, datetime, datetime, datetime | None]]:
+    """Return (name, started, last seen, stopped) of each worker, newest sign first."""
+    rows = session.scalars(select(WorkerRow).order_by(WorkerRow.seen_at.desc()))
+    return [(row.name, row.started_at, row.seen_at, row.stopped_at) for row in rows]
+
+
+def _count(result: object) -> int:
+    return result.rowcount if isinstance(result, CursorResult) else 0

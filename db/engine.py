@@ -1,0 +1,126 @@
+"""Connections: one engine per address, short transactions, clear words when it is not there."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.orm import Session
+
+from core.errors import ConfigError, DatabaseError
+
+Database = Engine
+"""A database, as the packages above hold it: opaque, only passed back to ``db``."""
+
+BUSY_TIMEOUT_MS = 15_000
+
+
+def make_engine(url: str) -> Engine:
+    """Create an engine for SQLite (WAL, foreign keys, immediate write locks) or PostgreSQL.
+
+    Raises:
+        ConfigError: the address is malformed or its folder cannot be made.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise ConfigError(
+            "SPOTFLOOR_DATABASE_URL is no database address; write sqlite:///path/file.db"
+            " or postgresql://user:password@host/name"
+        ) from None
+    if parsed.get_backend_name() == "sqlite":
+        return _sqlite_engine(url, parsed.database)
+    return create_engine(
+        parsed.set(drivername="postgresql+psycopg"),
+        pool_pre_ping=True,
+        connect_args={"connect_timeout": 5, "application_name": "spotfloor"},
+    )
+
+
+def _sqlite_engine(url: str, path: str | None) -> Engine:
+    if path and path != ":memory:":
+        try:
+            Path(path).expanduser().parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"SPOTFLOOR_DATABASE_URL={url}: cannot make the folder: {error.strerror};"
+                " name a folder you may write to"
+            ) from None
+    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: sqlite3.Connection, _record: Any) -> None:
+        connection.isolation_level = None  # we say BEGIN ourselves, below
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=NORMAL")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Any) -> None:
+        # A deferred transaction that later writes fails at once if another wrote in between;
+        # an immediate one waits its turn.
+        writing = connection.get_execution_options().get("spotfloor_writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+    return engine
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Session]:
+    """One read-only unit of work; database trouble becomes ``DatabaseError``."""
+    with translated(engine), Session(engine) as session:
+        yield session
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Session]:
+    """One transaction: commits at the end, rolls back whole on any error."""
+    with (
+        translated(engine),
+        Session(engine.execution_options(spotfloor_writes=True)) as session,
+        session.begin(),
+    ):
+        yield session
+
+
+@contextmanager
+def translated(engine: Engine) -> Iterator[None]:
+    """Turn a driver's error into one line that says what to do."""
+    try:
+        yield
+    except OperationalError as error:
+        raise DatabaseError(_advice(engine, str(error.orig))) from error
+    except DBAPIError as error:
+        text = str(error.orig)
+        if "no such table" in text or "does not exist" in text or "no such column" in text:
+            raise DatabaseError(_advice(engine, text)) from error
+        raise
+
+
+def _advice(engine: Engine, text: str) -> str:
+    address = engine.url.render_as_string(hide_password=True)
+    first = next(iter(text.strip().splitlines()), "no reason given")
+    lowered = text.lower()
+    if "no such table" in lowered or "no such column" in lowered or "does not exist" in lowered:
+        if 'database "' in lowered:
+            return f"database {address}: {first}; create it, then run 'spotfloor db upgrade'"
+        return f"database {address} has not the expected tables; run 'spotfloor db upgrade'"
+    if "locked" in lowered:
+        return f"database {address} stayed locked for {BUSY_TIMEOUT_MS // 1000} s; try again"
+    if "disk" in lowered or "full" in lowered:
+        return f"database {address}: {first}; free some disk space, nothing was half-written"
+    if "readonly" in lowered or "read-only" in lowered or "unable to open" in lowered:
+        return f"database {address}: {first}; check the path and its permissions"
+    if "password" in lowered or "authentication" in lowered:
+        return f"database {address}: {first}; check user and password in SPOTFLOOR_DATABASE_URL"
+    host = urlsplit(address).hostname or "the host"
+    return f"database {address} cannot be reached: {first}; is it running on {host}?"

@@ -1,0 +1,1 @@
+"""Schema history, one file a revision."""

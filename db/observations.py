@@ -1,0 +1,110 @@
+"""What sources say about spot reliability; a row only when the statement changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.orm import Session
+
+from core.market import SpotObservation
+from db.models import ObservationRow
+
+_Pool = tuple[str, str, str, str, str]
+
+
+def write_observations(
+    session: Session, run_id: int, observations: Iterable[SpotObservation]
+) -> int:
+    """Store observations; an unchanged one only has its ``last_seen`` moved.
+
+    Returns:
+        The number of new rows.
+    """
+    items = {_pool(item): item for item in observations}
+    if not items:
+        return 0
+    latest: dict[_Pool, ObservationRow] = {}
+    for provider in {pool[0] for pool in items}:
+        for row in session.scalars(
+            select(ObservationRow)
+            .where(ObservationRow.provider == provider)
+            .order_by(ObservationRow.observed_at, ObservationRow.id)
+        ):
+            latest[(row.provider, row.region, row.zone, row.instance_type, row.kind)] = row
+    fresh = []
+    seen_again: dict[datetime, list[int]] = {}
+    for pool, item in items.items():
+        known = latest.get(pool)
+        low, high = _milli(item.low), _milli(item.high)
+        if known is not None and item.observed_at < known.last_seen:
+            continue
+        if known is not None and (known.low, known.high, known.base) == (low, high, item.base):
+            seen_again.setdefault(item.observed_at, []).append(known.id)
+            continue
+        fresh.append(
+            {
+                "provider": item.provider,
+                "region": item.region,
+                "zone": item.zone,
+                "instance_type": item.instance_type,
+                "kind": item.kind,
+                "low": low,
+                "high": high,
+                "base": item.base,
+                "source_url": item.source_url[:2000],
+                "observed_at": item.observed_at,
+                "last_seen": item.observed_at,
+                "run_id": run_id,
+            }
+        )
+    if fresh:
+        session.execute(insert(ObservationRow), fresh)
+    for at, ids in seen_again.items():
+        for start in range(0, len(ids), 500):
+            session.execute(
+                update(ObservationRow)
+                .where(ObservationRow.id.in_(ids[start : start + 500]))
+                .values(last_seen=at)
+                .execution_options(synchronize_session=False)
+            )
+    return len(fresh)
+
+
+def latest_observations(
+    session: Session, *, providers: Sequence[str] = (), kind: str | None = None
+) -> list[SpotObservation]:
+    """Read the newest statement of each pool."""
+    query = select(ObservationRow).order_by(ObservationRow.observed_at, ObservationRow.id)
+    if providers:
+        query = query.where(ObservationRow.provider.in_(list(providers)))
+    if kind:
+        query = query.where(ObservationRow.kind == kind)
+    newest: dict[_Pool, SpotObservation] = {}
+    for row in session.scalars(query):
+        item = SpotObservation(
+            provider=row.provider,
+            region=row.region,
+            zone=row.zone,
+            instance_type=row.instance_type,
+            kind=row.kind,
+            low=row.low,
+            high=row.high,
+            base=row.base,
+            source_url=row.source_url,
+            observed_at=row.last_seen,
+        )
+        newest[_pool(item)] = item
+    return list(newest.values())
+
+
+def _pool(item: SpotObservation) -> _Pool:
+    return (item.provider, item.region, item.zone, item.instance_type, item.kind)
+
+
+def _milli(value: Decimal) -> Decimal:
+    """To the thousandth that is stored, so that a repeat compares equal."""
+    rounded = value.quantize(Decimal("0.001"))
+    return Decimal(int(rounded)) if rounded % 1 == 0 else rounded.normalize()

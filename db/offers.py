@@ -1,0 +1,211 @@
+"""Reading prices: current offers, and their history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from sqlalchemy import ColumnElement, func, or_, select
+from sqlalchemy.orm import Session
+
+from core.freshness import Freshness, freshness
+from core.market import PurchaseOption
+from db.models import GpuRow, OfferRow, RunRow, SourceRow, SpanRow
+from db.records import WROTE, OfferFilter, Origin, StoredOffer, StoredSpan
+
+
+def current_offers(
+    session: Session, now: datetime, selection: OfferFilter | None = None
+) -> list[StoredOffer]:
+    """Read every open offer that fits, cheapest per GPU first.
+
+    Args:
+        now: the instant that ages are measured from.
+        selection: restrictions; None = everything.
+    """
+    chosen = selection or OfferFilter()
+    origin = chosen.origin or default_origin(session)
+    query = (
+        select(OfferRow, SpanRow, GpuRow.vram_usable_gib, SourceRow, RunRow.state)
+        .join(SpanRow, SpanRow.offer_id == OfferRow.id)
+        .join(GpuRow, GpuRow.id == OfferRow.gpu_id)
+        .join(SourceRow, SourceRow.name == OfferRow.provider)
+        .join(RunRow, RunRow.id == SpanRow.run_id)
+        .where(SpanRow.valid_to.is_(None), OfferRow.origin == origin)
+        .where(*_conditions(chosen))
+    )
+    offers = [_stored(*row, now) for row in session.execute(query)]
+    if chosen.max_usd_per_gpu_hour is not None:
+        cap = chosen.max_usd_per_gpu_hour
+        offers = [offer for offer in offers if offer.usd_per_gpu_hour <= cap]
+    offers.sort(key=lambda o: (o.usd_per_gpu_hour, o.provider, o.region, o.instance_type, o.id))
+    return offers
+
+
+def _conditions(chosen: OfferFilter) -> list[ColumnElement[bool]]:
+    parts: list[ColumnElement[bool]] = []
+    for column, values in (
+        (OfferRow.provider, chosen.providers),
+        (OfferRow.gpu_id, chosen.gpus),
+        (OfferRow.purchase_option, chosen.purchase_options),
+        (OfferRow.tier, chosen.tiers),
+        (OfferRow.accelerator, chosen.accelerators),
+    ):
+        if values:
+            parts.append(column.in_(list(values)))
+    if chosen.regions:
+        parts.append(
+            or_(
+                *(
+                    func.lower(OfferRow.region).startswith(region.lower(), autoescape=True)
+                    for region in chosen.regions
+                )
+            )
+        )
+    if chosen.min_gpu_count is not None:
+        parts.append(OfferRow.gpu_count >= chosen.min_gpu_count)
+    if chosen.max_gpu_count is not None:
+        parts.append(OfferRow.gpu_count <= chosen.max_gpu_count)
+    if chosen.min_vram_gib is not None:
+        parts.append(OfferRow.vram_gib >= chosen.min_vram_gib)
+    return parts
+
+
+def _stored(
+    offer: OfferRow,
+    span: SpanRow,
+    usable: Decimal,
+    source: SourceRow,
+    state: str,
+    now: datetime,
+) -> StoredOffer:
+    return StoredOffer(
+        id=offer.id,
+        origin=offer.origin,
+        provider=offer.provider,
+        tier=offer.tier,
+        region=offer.region,
+        zone=offer.zone,
+        instance_type=offer.instance_type,
+        offer_id=offer.offer_ref,
+        gpu=offer.gpu_id,
+        gpu_count=offer.gpu_count,
+        accelerator=offer.accelerator,
+        vram_gib=offer.vram_gib,
+        vram_usable_gib=usable,
+        vcpu=offer.vcpu,
+        ram_gib=offer.ram_gib,
+        purchase_option=offer.purchase_option,
+        usd_per_hour=span.usd_per_hour,
+        currency=span.currency,
+        native_price_per_hour=span.native_per_hour,
+        availability=span.availability,
+        egress_usd_per_gb=span.egress_usd_per_gb,
+        ingress_usd_per_gb=span.ingress_usd_per_gb,
+        min_term_hours=offer.min_term_hours,
+        note=offer.note,
+        source_url=offer.source_url,
+        valid_from=span.valid_from,
+        observed_at=span.last_seen,
+        freshness=_freshness(offer, span, source, now),
+        run_id=span.run_id,
+        run_state=state,
+    )
+
+
+def _freshness(offer: OfferRow, span: SpanRow, source: SourceRow, now: datetime) -> Freshness:
+    if offer.origin == "snapshot":
+        return Freshness.SNAPSHOT
+    if (
+        offer.purchase_option == PurchaseOption.SPOT
+        and source.spot_ended_at is not None
+        and source.spot_ended_at <= now
+    ):
+        return Freshness.ENDED
+    return freshness(
+        span.last_seen, now, offer.purchase_option, marketplace=source.kind == "marketplace"
+    )
+
+
+def default_origin(session: Session) -> Origin:
+    """Return ``live`` where any live price is stored, else ``snapshot``."""
+    live = session.execute(select(OfferRow.id).where(OfferRow.origin == "live").limit(1)).first()
+    return "live" if live is not None else "snapshot"
+
+
+def snapshot_id(session: Session, origin: str) -> str:
+    """Return the id of the state of the market that reads now see: the newest writing run."""
+    newest = session.execute(
+        select(func.max(RunRow.id)).where(RunRow.origin == origin, RunRow.state.in_(WROTE))
+    ).scalar()
+    return f"{origin}-{newest or 0}"
+
+
+def newest_seen(session: Session, origin: str) -> datetime | None:
+    """Return when a price of this origin was last confirmed, or None without prices."""
+    return session.execute(
+        select(func.max(SpanRow.last_seen))
+        .join(OfferRow, OfferRow.id == SpanRow.offer_id)
+        .where(OfferRow.origin == origin)
+    ).scalar()
+
+
+def history(
+    session: Session,
+    selection: OfferFilter,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    limit: int = 100_000,
+) -> list[StoredSpan]:
+    """Read the spans of the offers that fit, by offer and time.
+
+    Args:
+        since, until: only spans that touch this stretch.
+        limit: largest number of spans read.
+    """
+    query = (
+        select(OfferRow, SpanRow)
+        .join(SpanRow, SpanRow.offer_id == OfferRow.id)
+        .where(*_conditions(selection))
+        .order_by(OfferRow.id, SpanRow.valid_from)
+        .limit(limit)
+    )
+    if selection.origin:
+        query = query.where(OfferRow.origin == selection.origin)
+    if until is not None:
+        query = query.where(SpanRow.valid_from <= until)
+    if since is not None:
+        query = query.where(or_(SpanRow.valid_to.is_(None), SpanRow.valid_to >= since))
+    return [_span(offer, span) for offer, span in session.execute(query)]
+
+
+def _span(offer: OfferRow, span: SpanRow) -> StoredSpan:
+    return StoredSpan(
+        offer=offer.id,
+        provider=offer.provider,
+        tier=offer.tier,
+        region=offer.region,
+        zone=offer.zone,
+        instance_type=offer.instance_type,
+        gpu=offer.gpu_id,
+        gpu_count=offer.gpu_count,
+        purchase_option=offer.purchase_option,
+        usd_per_hour=span.usd_per_hour,
+        availability=span.availability,
+        valid_from=span.valid_from,
+        valid_to=span.valid_to,
+        last_seen=span.last_seen,
+        end_reason=span.end_reason,
+        origin=offer.origin,
+        source_url=offer.source_url,
+    )
+
+
+def known_regions(session: Session, providers: Sequence[str] = ()) -> list[str]:
+    """Return every region code that any offer names."""
+    query = select(OfferRow.region).distinct().order_by(OfferRow.region)
+    if providers:
+        query = query.where(OfferRow.provider.in_(list(providers)))
+    return list(session.scalars(query))

@@ -1,0 +1,1 @@
+"""What things cost: providers, collection runs, quality gate, egress, bundled snapshot."""

@@ -1,0 +1,1 @@
+"""The ways in: command line, worker, and ``up``, which composes them."""

@@ -1,0 +1,1 @@
+"""One module for each noun of the command line."""

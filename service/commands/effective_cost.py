@@ -1,0 +1,36 @@
+"""``spotfloor effective-cost``: the spot arithmetic alone."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from service.commands.options import Json
+from service.output import print_json, say
+
+
+def effective_cost(
+    hourly: Annotated[str, typer.Option(help="Spot price in USD per billed hour.")],
+    preemptions_per_hour: Annotated[str, typer.Option(help="Preemptions per hour.")],
+    reload_minutes: Annotated[
+        str, typer.Option(help="Minutes from start of billing to serving, per preemption.")
+    ],
+    on_demand: Annotated[
+        str | None, typer.Option(help="On-demand price in USD per hour, to compare with.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """What an hour of spot really costs once reloads are counted, and when it stops paying."""
+    from optimizer.effective_cost import effective_cost_report
+
+    report = effective_cost_report(
+        hourly=hourly,
+        preemptions_per_hour=preemptions_per_hour,
+        reload_minutes=reload_minutes,
+        on_demand=on_demand,
+    )
+    if json:
+        print_json(report)
+        return
+    say(*report["text"])

@@ -1,0 +1,311 @@
+"""``spotfloor scrape``: collect prices, see what each source last did, try a parser."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from core.errors import InputError
+from service.commands.options import Json, ProviderNames, provider_names, read_instant
+from service.output import print_json, print_table, say
+
+if TYPE_CHECKING:
+    from pricing.collect import RunSummary
+
+app = typer.Typer(help="Collect prices from providers.", no_args_is_help=True)
+
+FAILED_EXIT = 5
+_BAD = {"failed", "suspect", "partial"}
+
+
+@app.command("run")
+def run_command(
+    provider: ProviderNames = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--from", help="Read recorded payloads DIR/<provider>/<file> instead."),
+    ] = None,
+    observed_at: Annotated[
+        str | None,
+        typer.Option(help="With --from: when the payloads were recorded; default now."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Collect now, from the network or from a recorded folder.
+
+    Exit code 5 when a provider failed, or its run was partial or suspect; stored prices that
+    were not replaced stay and age.
+    """
+    from pricing.run import collect_network, collect_recorded
+    from service.context import make_context
+
+    names = provider_names(provider, collected=True)
+    at = read_instant("--observed-at", observed_at)
+    if at is not None and folder is None:
+        raise InputError("--observed-at only goes with --from; a network run is observed now")
+    context = make_context()
+    summaries = []
+    with _progress(json=json) as tell:
+        stream = (
+            collect_network(context.database, context.settings, context.clock, names, tell)
+            if folder is None
+            else collect_recorded(context.database, folder, context.clock, names, at, tell)
+        )
+        summaries = list(stream)
+    from db.engine import reading
+    from db.offers import snapshot_id
+
+    with reading(context.database) as session:
+        snapshot = snapshot_id(session, "live")
+    _print_runs(summaries, snapshot, json=json)
+    if any(item.state.value in _BAD for item in summaries):
+        raise typer.Exit(FAILED_EXIT)
+
+
+def _print_runs(summaries: list[RunSummary], snapshot: str, *, json: bool) -> None:
+    rows = [
+        {
+            "run_id": item.result.run_id,
+            "provider": item.provider,
+            "state": item.state.value,
+            "reason": item.reason,
+            "detail": item.detail,
+            "offers": item.offers,
+            "rejected": item.rejected,
+            "failures": item.failures,
+            "spans_opened": item.result.opened,
+            "spans_closed": item.result.closed,
+            "spans_kept": item.result.kept,
+            "started_at": item.started_at,
+            "finished_at": item.finished_at,
+        }
+        for item in summaries
+    ]
+    if json:
+        print_json({"schema": "spotfloor.scrape/1", "snapshot_id": snapshot, "runs": rows})
+        return
+    print_table(
+        [
+            ("provider", "provider"),
+            ("state", "state"),
+            ("offers", "offers>"),
+            ("rejected", "rejected>"),
+            ("spans_opened", "new or changed>"),
+            ("spans_closed", "gone>"),
+            ("spans_kept", "unchanged>"),
+            ("detail", "detail"),
+        ],
+        rows,
+    )
+
+
+class _Teller:
+    """Shows progress on a terminal, nothing in a pipe or beside JSON."""
+
+    def __init__(self, progress: object, task: object) -> None:
+        self._progress, self._task = progress, task
+
+    def __call__(self, text: str) -> None:
+        update = getattr(self._progress, "update", None)
+        if update is not None:
+            update(self._task, description=text)
+
+
+def _progress(*, json: bool) -> object:
+    import sys
+
+    if json or not sys.stderr.isatty():
+        return nullcontext(_Teller(None, None))
+    from contextlib import contextmanager
+
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    @contextmanager
+    def shown():  # type: ignore[no-untyped-def]
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            yield _Teller(progress, progress.add_task("starting", total=None))
+
+    return shown()
+
+
+@app.command()
+def parse(
+    files: Annotated[list[Path], typer.Argument(help="Payload files, parsed together.")],
+    provider: Annotated[str, typer.Option("--provider", "-p", help="Whose parser to use.")],
+    observed_at: Annotated[
+        str | None, typer.Option(help="When the payloads were recorded; default now.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Parse payload files without storing anything; for debugging.
+
+    Exit code 5 when a file as a whole is no price list.
+    """
+    from core.clock import SystemClock
+    from pricing.merge import merged
+    from pricing.registry import by_name
+    from pricing.recorded import payload_of
+    from service.shapes import (
+        failure_shape,
+        observation_shape,
+        parsed_offer_shape,
+        rejected_shape,
+        tariff_shape,
+    )
+
+    provider_names([provider], collected=True)
+    source = by_name(provider)
+    now = SystemClock().now()
+    at = read_instant("--observed-at", observed_at) or now
+    found, _ = merged(source.parse([payload_of(path, provider, at) for path in files]))
+    marketplace = source.kind == "marketplace"
+    document = {
+        "schema": "spotfloor.parse/1",
+        "provider": provider,
+        "files": [path.name for path in files],
+        "offers": [parsed_offer_shape(o, now, marketplace=marketplace) for o in found.offers],
+        "rejected": [
+            *(failure_shape(item) for item in found.failures),
+            *(rejected_shape(item) for item in found.rejected),
+        ],
+        "egress": [tariff_shape(item) for item in found.egress],
+        "observations": [observation_shape(item) for item in found.observations],
+    }
+    if json:
+        print_json(document)
+    else:
+        _print_parsed(document)
+    if found.failures:
+        raise typer.Exit(FAILED_EXIT)
+
+
+def _print_parsed(document: dict[str, list[dict[str, object]]] | dict[str, object]) -> None:
+    offers, rejected = document["offers"], document["rejected"]
+    egress, observations = document["egress"], document["observations"]
+    assert isinstance(offers, list)
+    assert isinstance(rejected, list)
+    assert isinstance(egress, list)
+    assert isinstance(observations, list)
+    if offers:
+        print_table(
+            [
+                ("region", "region"),
+                ("zone", "zone"),
+                ("instance_type", "instance type"),
+                ("gpu", "GPU"),
+                ("gpu_count", "GPUs>"),
+                ("purchase_option", "option"),
+                ("usd_per_hour", "USD/h>"),
+                ("availability", "availability"),
+            ],
+            offers,
+            title=f"{len(offers)} offers",
+        )
+    if rejected:
+        print_table(
+            [
+                ("reason", "reason"),
+                ("count", "rows>"),
+                ("source_file", "file"),
+                ("detail", "detail"),
+            ],
+            rejected,
+            title=f"{len(rejected)} rejections",
+        )
+    say(f"{len(egress)} egress tariffs, {len(observations)} observations on spot reliability")
+
+
+@app.command()
+def status(
+    provider: ProviderNames = None,
+    rejected: Annotated[
+        bool, typer.Option("--rejected", help="Show the rejected rows of the last run.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show what each source last did, how old its prices are, and what was rejected."""
+    from db.engine import reading
+    from db.runs import rejections, source_status
+    from service.context import make_context
+    from service.shapes import status_shape
+
+    names = provider_names(provider)
+    context = make_context()
+    now = context.clock.now()
+    with reading(context.database) as session:
+        statuses = [s for s in source_status(session) if not names or s.facts.name in names]
+        rows = [status_shape(item, now) for item in statuses]
+        for row, item in zip(rows, statuses, strict=True):
+            if rejected and item.last_run:
+                row["rejections"] = [
+                    {
+                        "reason": r.reason,
+                        "count": r.count,
+                        "source_file": r.source_file,
+                        "detail": r.detail,
+                        "excerpt": r.excerpt,
+                        "whole_payload": r.whole_payload,
+                    }
+                    for r in rejections(session, item.last_run.id)
+                ]
+    if json:
+        print_json({"schema": "spotfloor.status/1", "now": now, "sources": rows})
+        return
+    if not rows:
+        say("no source has run yet; try 'spotfloor scrape run'")
+        return
+    _print_status(rows, now)
+
+
+def _print_status(rows: list[dict[str, object]], now: datetime) -> None:
+    from core.freshness import age_words
+
+    table: list[dict[str, object]] = []
+    for row in rows:
+        last, seen = row["last_run"], row["newest_price_at"]
+        assert last is None or isinstance(last, dict)
+        reasons = row["rejected_by_reason"]
+        assert isinstance(reasons, dict)
+        table.append(
+            {
+                "provider": row["provider"],
+                "state": last["state"] if last else "never ran",
+                "when": age_words(last["finished_at"], now) + " ago" if last else "",
+                "offers": row["current_offers"],
+                "age": age_words(seen, now) if isinstance(seen, datetime) else "",
+                "reasons": ", ".join(f"{name} {count}" for name, count in reasons.items()),
+                "detail": last["detail"] if last else "",
+            }
+        )
+    print_table(
+        [
+            ("provider", "provider"),
+            ("state", "last run"),
+            ("when", "when"),
+            ("offers", "offers now>"),
+            ("age", "newest price>"),
+            ("reasons", "rejected rows by reason"),
+            ("detail", "detail"),
+        ],
+        table,
+    )
+    for row in rows:
+        rejections = row.get("rejections")
+        if isinstance(rejections, list):
+            print_table(
+                [
+                    ("reason", "reason"),
+                    ("count", "rows>"),
+                    ("source_file", "file"),
+                    ("detail", "detail"),
+                    ("excerpt", "excerpt"),
+                ],
+                rejections,
+                title=f"{row['provider']}: rejected in the last run",
+            )

@@ -1,0 +1,36 @@
+"""Choosing and pricing the tariffs that a question is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from core.egress import bill, volume_in
+from db.egress import StoredTariff
+from service.shapes import bill_shape, tariff_shape
+
+
+def in_force(stored: Sequence[StoredTariff]) -> list[StoredTariff]:
+    """Keep one tariff per key: the live one, else the one of the bundled snapshot."""
+    best: dict[tuple[str, str, str, str], StoredTariff] = {}
+    for item in stored:
+        known = best.get(item.tariff.key)
+        if known is None or (known.origin != "live" and item.origin == "live"):
+            best[item.tariff.key] = item
+    return list(best.values())
+
+
+def tariff_rows(chosen: Sequence[StoredTariff], gb: Decimal | None) -> list[dict[str, Any]]:
+    """Describe tariffs, with the bill of a month when a volume is given.
+
+    Args:
+        gb: volume in GB (10^9 bytes); converted where a tariff counts GiB.
+    """
+    rows = []
+    for item in chosen:
+        row = tariff_shape(item.tariff, stored=item)
+        if gb is not None:
+            row["bill"] = bill_shape(bill(item.tariff, volume_in(item.tariff, gb)))
+        rows.append(row)
+    return rows

@@ -1,0 +1,199 @@
+"""The worker: collects each provider in its own time and keeps house.
+
+Facts behind the settings of the scheduler (APScheduler 3): a job late by more than its grace is
+dropped in silence, the grace is one second unless said otherwise, the time zone is the machine's
+unless said otherwise, and exceptions reach nobody. So: UTC, explicit grace, coalescing and
+instance limit, a wrapper that records what happened, and a claim on (job, slot) in the database,
+so that any number of workers may run while each slot is worked once.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import structlog
+from apscheduler.events import EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from core.clock import floor_to_slot, iso
+from core.errors import AppError
+from db.claims import claim, finish, forget_claims, sign_of_life
+from db.engine import writing
+from pricing.run import chosen, collect_one
+
+if TYPE_CHECKING:
+    from service.context import Context
+
+log = structlog.get_logger(__name__)
+
+HEARTBEAT = timedelta(seconds=30)
+KEEP_CLAIMS = timedelta(days=30)
+STOP_WITHIN = 25.0
+"""Seconds that a job in hand gets to end after SIGTERM; container runtimes kill after 30."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Something to do once per period.
+
+    Attributes:
+        name: e.g. ``scrape:aws``.
+        every: the period; its floor in UTC names the slot.
+        lease: after this long without an end, another worker may take the slot over.
+        work: does it and returns (state, detail).
+    """
+
+    name: str
+    every: timedelta
+    lease: timedelta
+    work: Callable[[], tuple[str, str]]
+
+
+def worker_name() -> str:
+    """Name this process so that no two workers share it."""
+    return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
+
+
+def jobs(context: Context) -> list[Job]:
+    """Return the timetable under the present settings."""
+    budget = timedelta(seconds=context.settings.http_budget_seconds)
+    table = [Job("house", timedelta(days=1), timedelta(minutes=10), lambda: _house(context))]
+    if context.settings.offline:
+        return table
+    for provider in chosen(context.settings):
+
+        def work(source: object = provider) -> tuple[str, str]:
+            from pricing.source import Provider
+
+            assert isinstance(source, Provider)
+            summary = collect_one(context.database, source, context.settings, context.clock)
+            return summary.state.value, summary.detail or f"{summary.offers} offers"
+
+        table.append(Job(f"scrape:{provider.name}", provider.every, budget * 2, work))
+    return table
+
+
+def _house(context: Context) -> tuple[str, str]:
+    with writing(context.database) as session:
+        gone = forget_claims(session, context.clock.now() - KEEP_CLAIMS)
+    return "ok", f"{gone} old claims deleted"
+
+
+def perform(context: Context, job: Job, worker: str) -> str:
+    """Claim the job's present slot and do it, if nobody did.
+
+    Returns:
+        ``taken`` when another worker has the slot, else the state of the work. Trouble is
+        recorded and logged, never raised: one job's failure must not touch another.
+    """
+    now = context.clock.now()
+    slot = iso(floor_to_slot(now, job.every))
+    try:
+        if not claim(context.database, job.name, slot, worker, now=now, lease=job.lease):
+            return "taken"
+    except AppError as error:
+        log.error("job.unclaimed", job=job.name, slot=slot, error=str(error))
+        return "failed"
+    try:
+        state, detail = job.work()
+    except Exception as error:
+        log.exception("job.failed", job=job.name, slot=slot)
+        state, detail = "failed", f"{type(error).__name__}: {error}"
+    try:
+        finish(
+            context.database,
+            job.name,
+            slot,
+            worker,
+            now=context.clock.now(),
+            state=state,
+            detail=detail,
+        )
+    except AppError as error:
+        log.error("job.unrecorded", job=job.name, slot=slot, error=str(error))
+    return state
+
+
+def run_once(context: Context) -> None:
+    """Do every job whose present slot is free, one after another."""
+    name = worker_name()
+    for job in jobs(context):
+        log.info("job.done", job=job.name, state=perform(context, job, name))
+
+
+def run_worker(context: Context) -> None:
+    """Run until SIGTERM or SIGINT; a job in hand may end, then the process does."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    name = worker_name()
+    sign_of_life(context.database, name, now=context.clock.now())
+    scheduler = make_scheduler(context, jobs(context), name)
+    scheduler.start()
+    log.info("worker.started", worker=name, jobs=len(scheduler.get_jobs()))
+    while not stop.wait(HEARTBEAT.total_seconds()):
+        try:
+            sign_of_life(context.database, name, now=context.clock.now())
+        except AppError as error:
+            log.error("worker.heartbeat_failed", error=str(error))
+    log.info("worker.stopping", worker=name)
+    _shut_down(scheduler)
+    try:
+        sign_of_life(context.database, name, now=context.clock.now(), stopped=True)
+    except AppError as error:
+        log.error("worker.heartbeat_failed", error=str(error))
+    log.info("worker.stopped", worker=name)
+
+
+def make_scheduler(context: Context, table: list[Job], worker: str) -> BackgroundScheduler:
+    """Put the timetable on a scheduler that is not yet started."""
+    scheduler = BackgroundScheduler(
+        timezone="UTC", job_defaults={"coalesce": True, "max_instances": 1}
+    )
+    now = context.clock.now()
+    for number, job in enumerate(table):
+        scheduler.add_job(
+            perform,
+            "interval",
+            args=[context, job, worker],
+            id=job.name,
+            seconds=job.every.total_seconds(),
+            jitter=_jitter(job.every),
+            misfire_grace_time=int(job.every.total_seconds() / 2),
+            next_run_time=_first_run(now, number),
+        )
+    scheduler.add_listener(_report, EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
+    return scheduler
+
+
+def _first_run(now: datetime, number: int) -> datetime:
+    """Start at once, but not all in the same second."""
+    return now + timedelta(seconds=1 + 2 * number + random.random())  # noqa: S311 - not a secret
+
+
+def _jitter(every: timedelta) -> int:
+    return min(300, max(1, int(every.total_seconds() * 0.05)))
+
+
+def _report(event: JobEvent) -> None:
+    missed = event.code == EVENT_JOB_MISSED
+    log.warning("job.missed" if missed else "job.still_running", job=event.job_id)
+
+
+def _shut_down(scheduler: BackgroundScheduler) -> None:
+    """Let jobs in hand end, within a limit; what is cut off was not half-written."""
+    done = threading.Thread(target=scheduler.shutdown, kwargs={"wait": True}, daemon=True)
+    done.start()
+    done.join(STOP_WITHIN)
+    if done.is_alive():
+        log.warning("worker.cut_off", seconds=STOP_WITHIN)
+        os._exit(0)
