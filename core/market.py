@@ -91,6 +91,9 @@ class Offer:
             (Vast.ai); 0 = stated to be free; None = not stated here (not zero!).
         ingress_usd_per_gb: USD per GB received, as above.
         min_term_hours: shortest time that is billed, in hours; 0 = none.
+        firm: whether this is what renting the machine costs. False for a "from" price, a price
+            of the GPU alone, an average, or one that a sales team must confirm; such an offer is
+            listed but never planned with.
         source_url: where the number was read.
         observed_at: when, UTC.
         note: what a reader should know, one line.
@@ -118,6 +121,7 @@ class Offer:
     egress_usd_per_gb: Decimal | None = None
     ingress_usd_per_gb: Decimal | None = None
     min_term_hours: int = 0
+    firm: bool = True
     note: str = ""
 
     def __post_init__(self) -> None:

@@ -134,6 +134,7 @@ class OfferRow(Base):
     vcpu: Mapped[int | None]
     ram_gib: Mapped[Decimal | None] = mapped_column(Milli)
     min_term_hours: Mapped[int]
+    firm: Mapped[bool]
     offer_ref: Mapped[str] = mapped_column(String(300))
     note: Mapped[str] = mapped_column(String(400))
     source_url: Mapped[str] = mapped_column(String(2000))

@@ -104,6 +104,7 @@ def _stored(
         egress_usd_per_gb=span.egress_usd_per_gb,
         ingress_usd_per_gb=span.ingress_usd_per_gb,
         min_term_hours=offer.min_term_hours,
+        firm=offer.firm,
         note=offer.note,
         source_url=offer.source_url,
         valid_from=span.valid_from,

@@ -174,6 +174,7 @@ class StoredOffer:
     egress_usd_per_gb: Decimal | None
     ingress_usd_per_gb: Decimal | None
     min_term_hours: int
+    firm: bool
     note: str
     source_url: str
     valid_from: datetime

@@ -20,6 +20,7 @@ OFFER_COLUMNS = (
     "vram_gib", "vcpu", "ram_gib", "purchase_option", "usd_per_hour", "usd_per_gpu_hour",
     "currency", "native_price_per_hour", "available", "availability", "egress_usd_per_gb",
     "ingress_usd_per_gb", "observed_at", "source_url", "freshness", "origin", "accelerator",
+    "firm",
     "note",
 )  # fmt: skip
 
@@ -58,6 +59,7 @@ def offer_shape(offer: StoredOffer) -> dict[str, Any]:
         "egress_usd_per_gb": offer.egress_usd_per_gb,
         "ingress_usd_per_gb": offer.ingress_usd_per_gb,
         "min_term_hours": offer.min_term_hours,
+        "firm": offer.firm,
         "observed_at": offer.observed_at,
         "price_since": offer.valid_from,
         "source_url": offer.source_url,
@@ -93,6 +95,7 @@ def parsed_offer_shape(offer: Offer, now: datetime, *, marketplace: bool) -> dic
         "egress_usd_per_gb": offer.egress_usd_per_gb,
         "ingress_usd_per_gb": offer.ingress_usd_per_gb,
         "min_term_hours": offer.min_term_hours,
+        "firm": offer.firm,
         "observed_at": offer.observed_at,
         "source_url": offer.source_url,
         "freshness": freshness(

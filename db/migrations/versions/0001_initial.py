@@ -149,6 +149,7 @@ def upgrade() -> None:
         sa.Column("vcpu", sa.Integer(), nullable=True),
         sa.Column("ram_gib", db.types.Milli(), nullable=True),
         sa.Column("min_term_hours", sa.Integer(), nullable=False),
+        sa.Column("firm", sa.Boolean(), nullable=False),
         sa.Column("offer_ref", sa.String(length=300), nullable=False),
         sa.Column("note", sa.String(length=400), nullable=False),
         sa.Column("source_url", sa.String(length=2000), nullable=False),

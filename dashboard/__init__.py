@@ -1,0 +1,1 @@
+"""The page: a Streamlit app over the same functions as the command line."""

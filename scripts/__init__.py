@@ -1,0 +1,1 @@
+"""Programs for maintainers; none of them is part of the installed package."""
