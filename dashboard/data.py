@@ -19,7 +19,7 @@ from db.engine import Database, make_engine, reading
 from db.migrate import ready
 from db.offers import current_offers, default_origin, newest_seen, snapshot_id
 from db.records import OfferFilter, Origin, SourceStatus, StoredOffer
-from db.runs import source_status
+from db.runs import rejections, source_status
 
 _MINUTE = 60
 
@@ -125,3 +125,19 @@ def worker_seen() -> datetime | None:
     with reading(database()) as session:
         alive = [seen for _, _, seen, stopped in workers(session) if stopped is None]
     return max(alive, default=None)
+
+
+@st.cache_data(ttl=600, max_entries=16, show_spinner=False)
+def rejected_rows(run_id: int) -> pd.DataFrame:
+    """Read what a run rejected, with the excerpts, as data that is never rendered as HTML."""
+    with reading(database()) as session:
+        found = rejections(session, run_id)
+    return pd.DataFrame(
+        {
+            "reason": [item.reason for item in found],
+            "rows": [item.count for item in found],
+            "file": [item.source_file for item in found],
+            "detail": [item.detail for item in found],
+            "excerpt": [item.excerpt for item in found],
+        }
+    )

@@ -34,7 +34,7 @@ def pytest_runtest_setup() -> None:
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No test reads the settings or the data of the person who runs it."""
     for name in list(os.environ):
-        if name.startswith("SPOTFLOOR_") and name != "SPOTFLOOR_TEST_SHARED":
+        if name.startswith("SPOTFLOOR_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("SPOTFLOOR_OFFLINE", "1")

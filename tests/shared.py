@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-SHARED = Path(os.environ.get("SPOTFLOOR_TEST_SHARED", str(ROOT.parent / "shared")))
+SHARED = Path(os.environ.get("TEST_SHARED", str(ROOT.parent / "shared")))
 
 
 def shared(*parts: str) -> Path:

@@ -1,0 +1,26 @@
+"""Entry of the page: configuration, a gate for a database that is not ready, navigation."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.errors import AppError
+from dashboard.data import database
+
+st.set_page_config(page_title="Spotfloor", page_icon=":material/stacked_line_chart:", layout="wide")
+
+try:
+    database()
+except AppError as error:
+    st.title("Spotfloor")
+    st.error(f"The database is not ready: {error}", icon=":material/database_off:")
+    st.stop()
+
+page = st.navigation(
+    [
+        st.Page("app_pages/planner.py", title="Fleet planner", icon=":material/hub:", default=True),
+        st.Page("app_pages/sources.py", title="Sources & status", icon=":material/rss_feed:"),
+    ],
+    position="top",
+)
+page.run()
