@@ -39,8 +39,20 @@ def current_offers(
     if chosen.max_usd_per_gpu_hour is not None:
         cap = chosen.max_usd_per_gpu_hour
         offers = [offer for offer in offers if offer.usd_per_gpu_hour <= cap]
-    offers.sort(key=lambda o: (o.usd_per_gpu_hour, o.provider, o.region, o.instance_type, o.id))
+    offers.sort(key=_rank)
     return offers
+
+
+def _rank(offer: StoredOffer) -> tuple[bool, Decimal, str, str, str, int]:
+    """Cheapest per GPU-hour first; what is no longer sold comes last."""
+    return (
+        offer.freshness is Freshness.ENDED,
+        offer.usd_per_gpu_hour,
+        offer.provider,
+        offer.region,
+        offer.instance_type,
+        offer.id,
+    )
 
 
 def _conditions(chosen: OfferFilter) -> list[ColumnElement[bool]]:
