@@ -1,0 +1,1 @@
+"""What to run: sizing, preemption risk, effective cost, fleet plans. Pure: data in, data out."""

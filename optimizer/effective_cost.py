@@ -1,0 +1,207 @@
+"""What an hour of spot really costs once reloads are counted.
+
+Symbols: ``p`` spot price (USD per billed hour), ``q`` on-demand price, ``n`` preemptions per hour,
+``R`` hours from the start of billing until the replica serves, ``L`` life of an instance.
+
+The founding articles charge reloads on top of the hour: ``p (1 + nR)``. But a reloading replica
+is billed and serves nothing, so the true figure is renewal-reward, ``p E[L] / E[(L - R)+]``, and
+depends on how lives are distributed:
+
+* evenly spaced (worst case, by Jensen): useful share ``max(0, 1 - nR)``
+* exponential: ``exp(-nR)``
+* a mixture of exponentials with weights w and means m: ``Σ w m exp(-R/m) / Σ w m``
+
+All agree with the article to first order in nR. Derivation: renewal-reward theorem.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from core.errors import InputError
+from core.money import plain
+
+_SIX = Decimal("0.000001")
+
+
+def article_usd_per_hour(p: float, n: float, r_hours: float) -> float:
+    """The articles' figure: ``p (1 + nR)``, USD per hour."""
+    return p * (1 + n * r_hours)
+
+
+def useful_share_even(n: float, r_hours: float) -> float:
+    """Share of billed time that serves when preemptions come at even distances (0..1)."""
+    return max(0.0, 1 - n * r_hours)
+
+
+def useful_share_exponential(n: float, r_hours: float) -> float:
+    """Share of billed time that serves when lives are exponential with mean 1/n hours."""
+    return math.exp(-n * r_hours)
+
+
+def useful_share_mixture(
+    weights: Sequence[float], means_hours: Sequence[float], r_hours: float
+) -> float:
+    """Share of billed time that serves when lives are a mixture of exponentials.
+
+    Raises:
+        ValueError: lengths differ, or a weight or mean is not positive.
+    """
+    if len(weights) != len(means_hours) or not weights:
+        raise ValueError("a mixture needs as many weights as means, and at least one")
+    if min(weights) <= 0 or min(means_hours) <= 0:
+        raise ValueError("weights and means of a mixture must be positive")
+    pairs = list(zip(weights, means_hours, strict=True))
+    return sum(w * m * math.exp(-r_hours / m) for w, m in pairs) / sum(w * m for w, m in pairs)
+
+
+def usd_per_useful_hour(p: float, useful_share: float) -> float:
+    """USD per hour that serves; infinite when nothing ever serves."""
+    return math.inf if useful_share <= 0 else p / useful_share
+
+
+def break_even_even(p: float, q: float, r_hours: float) -> float:
+    """Preemptions per hour at which evenly preempted spot costs as much as on-demand.
+
+    0 when spot is not cheaper to begin with; infinite without reload time.
+    """
+    if p >= q:
+        return 0.0
+    return math.inf if r_hours == 0 else (1 - p / q) / r_hours
+
+
+def break_even_exponential(p: float, q: float, r_hours: float) -> float:
+    """As ``break_even_even`` for exponential lives: ``ln(q/p) / R``."""
+    if p >= q:
+        return 0.0
+    return math.inf if r_hours == 0 else math.log(q / p) / r_hours
+
+
+def expected_hours_without_checkpoint(hazard_per_hour: float, work_hours: float) -> float:
+    """Expected billed hours of a job that starts over at each preemption: ``(e^(λW) - 1) / λ``."""
+    if hazard_per_hour == 0:
+        return work_hours
+    return math.expm1(hazard_per_hour * work_hours) / hazard_per_hour
+
+
+def effective_cost_report(
+    *,
+    hourly: str | Decimal | float,
+    preemptions_per_hour: str | Decimal | float,
+    reload_minutes: str | Decimal | float,
+    on_demand: str | Decimal | float | None = None,
+) -> dict[str, Any]:
+    """Answer ``spotfloor effective-cost``: both figures, by lifetime, with the break-even.
+
+    Raises:
+        InputError: a value is no number, negative, or a price is zero.
+    """
+    p = _positive("--hourly", hourly)
+    n = _at_least_zero("--preemptions-per-hour", preemptions_per_hour)
+    minutes = _at_least_zero("--reload-minutes", reload_minutes)
+    q = None if on_demand is None else _positive("--on-demand", on_demand)
+    r = minutes / 60
+    even, exponential = useful_share_even(n, r), useful_share_exponential(n, r)
+    figures = {
+        "even": usd_per_useful_hour(p, even),
+        "exponential": usd_per_useful_hour(p, exponential),
+    }
+    limit = None if q is None else break_even_even(p, q, r)
+    advice = _recommend(figures["even"], q)
+    return {
+        "schema": "spotfloor.effective-cost/1",
+        "inputs": {
+            "hourly": str(hourly),
+            "preemptions_per_hour": str(preemptions_per_hour),
+            "reload_minutes": str(reload_minutes),
+            "on_demand": None if on_demand is None else str(on_demand),
+        },
+        "article_usd_per_hour": _money(article_usd_per_hour(p, n, r)),
+        "usd_per_useful_hour": _money(figures["even"]),
+        "usd_per_useful_hour_by_lifetime": {k: _money(v) for k, v in figures.items()},
+        "useful_share": round(even, 6),
+        "useful_share_by_lifetime": {"even": round(even, 6), "exponential": round(exponential, 6)},
+        "break_even_preemptions_per_hour": _rate(limit),
+        "break_even_preemptions_per_hour_by_lifetime": {
+            "even": _rate(limit),
+            "exponential": None if q is None else _rate(break_even_exponential(p, q, r)),
+        },
+        "recommendation": advice,
+        "text": _words(p, n, minutes, q, figures, even, limit, advice),
+    }
+
+
+def _recommend(usd: float, q: float | None) -> str | None:
+    if q is None:
+        return None
+    if math.isclose(usd, q, rel_tol=1e-9):
+        return "tie"
+    return "spot" if usd < q else "on_demand"
+
+
+def _words(
+    p: float,
+    n: float,
+    minutes: float,
+    q: float | None,
+    figures: dict[str, float],
+    even: float,
+    limit: float | None,
+    advice: str | None,
+) -> list[str]:
+    lines = [
+        f"spot at {p:g} USD/h, preempted {n:g} times an hour, {minutes:g} minutes to reload:",
+        f"  article's figure       {article_usd_per_hour(p, n, minutes / 60):.4f} USD/h"
+        " (charges reloads on top, credits full output)",
+    ]
+    if math.isinf(figures["even"]):
+        lines.append("  per useful hour        never serves: reloads take all of the time")
+    else:
+        lines.append(
+            f"  per useful hour        {figures['even']:.4f} USD/h if preemptions are evenly spaced"
+            f" ({even:.1%} of the billed time serves)"
+        )
+    lines.append(f"  per useful hour        {figures['exponential']:.4f} USD/h if exponential")
+    if q is None or limit is None:
+        lines.append("  give --on-demand to compare and to see the break-even rate")
+        return lines
+    shown = "any rate" if math.isinf(limit) else f"{limit:.2f} preemptions per hour"
+    lines.append(f"  break-even with {q:g} USD/h on demand: {shown}")
+    better = {"spot": "spot is cheaper", "on_demand": "on-demand is cheaper", "tie": "a tie"}
+    lines.append(f"  so: {better[advice or 'tie']} per hour that serves")
+    return lines
+
+
+def _number(name: str, value: str | Decimal | float) -> float:
+    try:
+        number = float(Decimal(str(value)))
+    except InvalidOperation:
+        raise InputError(f"{name} {value}: not a number; write for example 0.20") from None
+    if not math.isfinite(number):
+        raise InputError(f"{name} {value}: must be finite; write for example 0.20")
+    return number
+
+
+def _positive(name: str, value: str | Decimal | float) -> float:
+    number = _number(name, value)
+    if number <= 0:
+        raise InputError(f"{name} {value}: must be above zero; a price of zero means unknown")
+    return number
+
+
+def _at_least_zero(name: str, value: str | Decimal | float) -> float:
+    number = _number(name, value)
+    if number < 0:
+        raise InputError(f"{name} {value}: must not be negative")
+    return number
+
+
+def _money(value: float) -> str | None:
+    return None if math.isinf(value) else plain(Decimal(repr(value)).quantize(_SIX))
+
+
+def _rate(value: float | None) -> float | None:
+    return None if value is None or math.isinf(value) else round(value, 6)

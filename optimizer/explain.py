@@ -1,0 +1,208 @@
+"""Why this fleet, why not another, and what stands in the way when there is none."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from core.errors import PlanInfeasible
+from optimizer.baselines import Baseline
+from optimizer.fleet import Blocks, Counts, Market, monthly_usd, solve_fleet
+from optimizer.market import SupplyOption
+from optimizer.pools import Pool
+from optimizer.workload import Limits, Workload
+
+THIN_ZONES = 2
+
+
+def infeasible(
+    workload: Workload,
+    options: Sequence[SupplyOption],
+    pools: Sequence[Pool],
+    solve: Callable[[Workload], object],
+) -> PlanInfeasible:
+    """Say which limits bind, and what relaxing each of them would give.
+
+    Args:
+        solve: solves a changed workload over the same offers, or raises ``PlanInfeasible``.
+    """
+    if not options:
+        return PlanInfeasible(
+            "there is no offer to plan with",
+            limits=["no fresh, firm offer of a GPU that was asked for is stored"],
+            relaxations=["collect prices with 'spotfloor scrape run'", "allow more GPU types"],
+        )
+    if not pools:
+        reasons = Counter(workload.why_not(option) for option in options)
+        return PlanInfeasible(
+            "no replica fits on any offer",
+            limits=[f"{count} offers: {reason}" for reason, count in reasons.most_common(5)],
+            relaxations=["choose a GPU with more memory, or a smaller need per replica"],
+        )
+    limits, tries = _named_limits(workload, pools)
+    relaxations = []
+    for words, relaxed in tries:
+        try:
+            solve(replace(workload, limits=relaxed))
+        except PlanInfeasible:
+            continue
+        relaxations.append(f"{words} makes it feasible")
+    for target in (0.999, 0.99, 0.95, 0.9):
+        if target >= workload.availability:
+            continue
+        try:
+            solve(replace(workload, availability=target))
+        except PlanInfeasible:
+            continue
+        relaxations.append(f"availability {target:g} instead of {workload.availability:g}")
+        break
+    message = limits[0] if limits else "spot alone cannot serve enough and no on-demand offer fits"
+    return PlanInfeasible(message, limits=limits, relaxations=relaxations)
+
+
+def _named_limits(
+    workload: Workload, pools: Sequence[Pool]
+) -> tuple[list[str], list[tuple[str, Limits]]]:
+    limits = workload.limits
+    peak = max(workload.needed)
+    most = max(pool.replicas for pool in pools)
+    best = max(pools, key=lambda pool: (pool.replicas / int(pool.option.gpu_count), pool.replicas))
+    per_gpu = best.replicas / int(best.option.gpu_count)
+    named: list[str] = []
+    tries: list[tuple[str, Limits]] = []
+    if limits.max_gpus is not None:
+        need = math.ceil(math.ceil(peak - 1e-9) / per_gpu)
+        fits = math.floor(limits.max_gpus * per_gpu)
+        named.append(
+            f"GPU cap: {math.ceil(peak - 1e-9)} replicas need {need} GPUs,"
+            f" the cap of {limits.max_gpus} allows {fits} replicas"
+        )
+        tries.append((f"a GPU cap of {need} or more", replace(limits, max_gpus=None)))
+    if limits.max_instances is not None:
+        need = math.ceil(peak / most - 1e-9)
+        named.append(
+            f"instance cap: {math.ceil(peak - 1e-9)} replicas need {need} instances or more,"
+            f" the cap is {limits.max_instances}"
+        )
+        tries.append(("a higher instance cap", replace(limits, max_instances=None)))
+    for provider, quota in sorted(limits.quotas.items()):
+        named.append(f"quota: {quota} GPUs at {provider}")
+        rest = {name: count for name, count in limits.quotas.items() if name != provider}
+        tries.append((f"a higher quota at {provider}", replace(limits, quotas=rest)))
+    if limits.max_zone_share is not None:
+        named.append(f"at most {limits.max_zone_share:.0%} of the capacity in one zone")
+        tries.append(("a larger share per zone", replace(limits, max_zone_share=None)))
+    if limits.max_provider_share is not None:
+        named.append(f"at most {limits.max_provider_share:.0%} of the capacity at one provider")
+        tries.append(("a larger share per provider", replace(limits, max_provider_share=None)))
+    return named, tries
+
+
+def reasons(
+    workload: Workload, market: Market, blocks: Blocks, counts: Counts, compared: Sequence[Baseline]
+) -> list[str]:
+    """Say in words why the fleet is what it is; every figure is computed."""
+    lines = []
+    spot = [
+        k for k, pool in enumerate(market.pools) if pool.option.is_spot and counts.total[k].any()
+    ]
+    on_demand = [
+        k
+        for k, pool in enumerate(market.pools)
+        if not pool.option.is_spot and counts.total[k].any()
+    ]
+    stand_in = market.fallback
+    if spot and stand_in is not None:
+        pool = min((market.pools[k] for k in spot), key=lambda p: p.usd_per_replica_hour)
+        other = market.pools[stand_in].usd_per_replica_hour
+        share = 1 - pool.usd_per_replica_hour / other
+        lines.append(
+            f"An hour of a replica that serves costs {pool.usd_per_replica_hour:.3f} USD on spot at"
+            f" {pool.option.place} once reloads are paid, {other:.3f} USD on demand at"
+            f" {market.pools[stand_in].option.place}: {share:.0%} less."
+        )
+    if spot:
+        zones = {market.pools[k].zone for k in spot}
+        regions = {zone[:2] for zone in zones}
+        lines.append(
+            f"Spot is spread over {len(zones)} zone{'s' * (len(zones) != 1)} in {len(regions)}"
+            f" region{'s' * (len(regions) != 1)}: zones of one region are lost together more often"
+            " (correlation 0.43) than zones of two (0.14)."
+        )
+    if on_demand:
+        base = int(sum(counts.base[k] * market.replicas[k] for k in on_demand))
+        low = blocks.demand.min()
+        lines.append(
+            f"{base} replicas run on demand in every hour; the demand never falls below {low:g}."
+        )
+    if spot and stand_in is not None and counts.stand_in.any():
+        most = math.ceil(float(counts.stand_in.max()) / float(market.replicas[stand_in]))
+        lines.append(
+            f"When a spot zone is dry, up to {most} on-demand instances at"
+            f" {market.pools[stand_in].option.place} stand in until it is back; they serve after"
+            f" {workload.reload_minutes:g} minutes."
+        )
+    if not spot and any(pool.option.is_spot for pool in market.pools):
+        lines.append("Spot is not used: at this target its losses would cost more than it saves.")
+    lines += _price_of_target(workload, market, blocks, counts)
+    for item in compared:
+        if item.usd_per_month is not None and item.served_share is not None:
+            short = item.served_share < workload.availability
+            lines.append(
+                f"{item.label[0].upper()}{item.label[1:]}: {item.usd_per_month:,.0f} USD a month,"
+                f" {item.served_share:.2%} served" + (", short of the target." if short else ".")
+            )
+    return lines
+
+
+def _price_of_target(
+    workload: Workload, market: Market, blocks: Blocks, counts: Counts
+) -> list[str]:
+    """What the last bit of availability costs: the same program with twice the loss allowed."""
+    easier = 1 - 2 * (1 - workload.availability)
+    if easier <= 0:
+        return []
+    other = solve_fleet(workload, market, blocks, availability=easier)
+    saved = monthly_usd(market, blocks, counts) - monthly_usd(market, blocks, other)
+    if saved < 1:
+        return []
+    return [f"A target of {easier:.4g} instead would save {saved:,.0f} USD a month."]
+
+
+def warnings(workload: Workload, pools: Sequence[Pool], left_out: Mapping[str, int]) -> list[str]:
+    """Say what could change the decision: thin data, old prices, single source, unknown stock."""
+    lines = []
+    spot = [pool for pool in pools if pool.option.is_spot]
+    prior = [pool for pool in spot if "prior" in pool.option.hazard_basis]
+    if prior:
+        lines.append(
+            f"Preemption risk of {len(prior)} of {len(spot)} spot pools is a prior, not an"
+            f" observation of them ({prior[0].option.hazard_basis})."
+        )
+    ages = Counter(pool.option.freshness for pool in pools)
+    if ages.get("snapshot"):
+        oldest = min(pool.option.price_as_of for pool in pools).date()
+        newest = max(pool.option.price_as_of for pool in pools).date()
+        lines.append(
+            f"Prices are the bundled snapshot, dated {oldest} to {newest}: not live."
+            " Collect live prices before you buy."
+        )
+    if ages.get("ageing"):
+        lines.append(f"{ages['ageing']} of the chosen prices are ageing; collect again.")
+    if len({pool.option.provider for pool in pools}) == 1 and pools:
+        lines.append(f"All capacity is at one provider, {pools[0].option.provider}.")
+    unknown = sum(pool.option.availability == "unknown" for pool in pools)
+    if unknown:
+        lines.append(
+            f"Stock of {unknown} of {len(pools)} chosen pools is not stated by the source."
+        )
+    if any(not pool.egress_known for pool in pools) and workload.egress_gb_per_month > 0:
+        lines.append(
+            "Traffic price unknown at a chosen provider: 0.12 USD/GB is assumed, not zero."
+        )
+    if left_out:
+        words = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
+        lines.append(f"Offers left out: {words}.")
+    return lines

@@ -1,0 +1,376 @@
+"""The fleet program: integers over pools and hours, scenarios over zones.
+
+Sets: on-demand pools i ∈ O, spot pools i ∈ X, demand blocks b of H_b hours a month, scenarios s
+with probability π_s in which zone z is up (A_zs = 1) or in drought (A_zs = 0).
+
+Data: c_i replicas on an instance, q_i USD/hour (with traffic), g_i GPUs, r_i = exp(-λ_i R) share of
+up-time that serves, D_b replicas needed, T the served share asked for, φ = max(0, 1 - R/E[drought])
+share of a drought in which an on-demand stand-in serves (it must load first), J the cheapest
+on-demand pool.
+
+Variables: o_i base (all hours), f_ib flexible on-demand, x_ib spot, all integer;
+y_bs replicas of stand-in on-demand while spot is lost, u_bs unserved replicas, continuous.
+
+    min  Σ_b H_b [ Σ_O q_i (o_i + f_ib) + Σ_X q_i x_ib + Σ_s π_s (q_J/c_J) y_bs ]
+    s.t. u_bs ≥ D_b - Σ_O c_i (o_i + f_ib) - Σ_X c_i r_i A_is x_ib - φ y_bs        ∀ b, s
+         y_bs ≤ Σ_X c_i (1 - A_is) x_ib                                            ∀ b, s
+         Σ_b H_b Σ_s π_s u_bs ≤ (1 - T) Σ_b H_b D_b
+         Σ (o_i + f_ib + x_ib) ≤ N,  Σ g_i (…) ≤ G,  Σ_{i of p} g_i (…) ≤ Q_p       ∀ b
+         Σ_{i in z} c_i (…) ≤ share · Σ_i c_i (…)   for zones and providers        ∀ b
+
+Spot's q_i is the expected cost of a slot per wall-clock hour: price × share of time up. Source of
+the form: research notes on fleets; the stand-in is what fleet managers call dynamic fallback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import coo_array
+
+from core.errors import PlanInfeasible
+from optimizer.market import ZoneKey
+from optimizer.pools import Pool
+from optimizer.risk import Scenarios, scenarios
+from optimizer.workload import Workload
+
+MIP_GAP = 0.002
+TIME_LIMIT_SECONDS = 20.0
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Hours of equal demand, merged.
+
+    Attributes:
+        demand: replicas needed, ascending.
+        hours: hours of a month.
+        slot: for each hour of the profile, the index of its block.
+    """
+
+    demand: Array
+    hours: Array
+    slot: tuple[int, ...]
+
+
+def merge_blocks(workload: Workload) -> Blocks:
+    """Merge hours of equal demand: the program has no other link between hours."""
+    needed = [round(value, 9) for value in workload.needed]
+    levels = sorted(set(needed))
+    slot = tuple(levels.index(value) for value in needed)
+    hours = np.bincount(slot, minlength=len(levels)) * workload.hours_per_slot
+    return Blocks(np.array(levels), hours.astype(float), slot)
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """Pools and their joint risk, ready for the program.
+
+    Attributes:
+        zone_of: for each spot pool, the column of its zone in the scenarios.
+        usd: expected USD per slot-hour of each pool, traffic included.
+        serving: share of up-time that serves, 1 for on-demand.
+        fallback: index of the stand-in pool among all pools, None without on-demand.
+        phi: share of a drought in which a stand-in serves.
+    """
+
+    pools: tuple[Pool, ...]
+    is_spot: NDArray[np.bool_]
+    replicas: Array
+    usd: Array
+    serving: Array
+    states: Scenarios
+    zone_of: NDArray[np.int64]
+    fallback: int | None
+    phi: float
+
+    def availability(self) -> Array:
+        """A_is: one row a scenario, one column a pool; on-demand is always there."""
+        if not len(self.states.zones):
+            return np.ones((1, len(self.pools)))
+        lost = self.states.up[:, self.zone_of]
+        return np.where(self.is_spot[None, :], lost, 1.0)
+
+
+def make_market(workload: Workload, pools: Sequence[Pool], gb_per_replica_hour: float) -> Market:
+    """Join pools with their zones' scenarios."""
+    is_spot = np.array([pool.option.is_spot for pool in pools], dtype=bool)
+    up: dict[ZoneKey, float] = {}
+    for pool in pools:
+        if pool.option.is_spot:
+            up[pool.zone] = min(up.get(pool.zone, 1.0), pool.risk.up)
+    states = scenarios(up)
+    column = {zone: number for number, zone in enumerate(states.zones)}
+    replicas = np.array([float(pool.replicas) for pool in pools])
+    traffic = np.array(
+        [p.replicas * p.useful_share * gb_per_replica_hour * p.egress_usd_per_gb for p in pools]
+    )
+    usd = np.array([pool.usd_per_slot_hour for pool in pools]) + traffic
+    stand_ins = [k for k in range(len(pools)) if not is_spot[k]]
+    fallback = min(stand_ins, key=lambda k: (usd[k] / replicas[k], k)) if stand_ins else None
+    droughts = [p.option.drought_hours for p in pools if p.option.is_spot]
+    mean = sum(droughts) / len(droughts) if droughts else 0.0
+    phi = max(0.0, 1 - workload.reload_hours / mean) if mean > 0 else 0.0
+    return Market(
+        tuple(pools),
+        is_spot,
+        replicas,
+        usd,
+        np.array([pool.risk.serving for pool in pools]),
+        states,
+        np.array([column.get(pool.zone, 0) for pool in pools], dtype=np.int64),
+        fallback,
+        phi,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A fleet: instances of each pool in each block, and what stands in for lost spot.
+
+    Attributes:
+        base: on-demand instances that run in all hours, by pool.
+        total: all instances wanted, pools × blocks.
+        stand_in: replicas of on-demand stand-ins, scenarios × blocks.
+        gap: proven relative distance from the optimum.
+    """
+
+    base: NDArray[np.int64]
+    total: NDArray[np.int64]
+    stand_in: Array
+    gap: float
+
+
+def solve_fleet(
+    workload: Workload, market: Market, blocks: Blocks, *, availability: float | None = None
+) -> Counts:
+    """Solve the program.
+
+    Args:
+        availability: served share to reach instead of the workload's.
+
+    Raises:
+        PlanInfeasible: no fleet meets target and limits; without explanation (see ``explain``).
+    """
+    target = workload.availability if availability is None else availability
+    layout = _Layout(market, len(blocks.demand))
+    rows = _Rows(layout.size)
+    _add_service(rows, layout, market, blocks, target)
+    _add_limits(rows, layout, market, blocks, workload)
+    solution = milp(
+        _objective(layout, market, blocks),
+        constraints=rows.constraint(),
+        integrality=layout.integrality(),
+        bounds=Bounds(0, layout.upper(market, blocks)),
+        options={"mip_rel_gap": MIP_GAP, "time_limit": TIME_LIMIT_SECONDS, "presolve": True},
+    )
+    if solution.x is None:
+        raise PlanInfeasible("no fleet of these offers meets the target within the limits")
+    return layout.counts(solution.x, float(solution.mip_gap or 0.0))
+
+
+class _Layout:
+    """Where each variable stands in the vector."""
+
+    def __init__(self, market: Market, blocks: int) -> None:
+        self.market, self.blocks = market, blocks
+        self.pools = len(market.pools)
+        self.states = len(market.states.probability)
+        self.on_demand = [k for k, spot in enumerate(market.is_spot) if not spot]
+        self.first_count = len(self.on_demand)
+        self.first_y = self.first_count + self.pools * blocks
+        cells = self.states * blocks
+        self.first_u = self.first_y + cells
+        self.size = self.first_u + cells
+
+    def count(self, pool: int, block: int) -> int:
+        """f_ib of an on-demand pool or x_ib of a spot pool."""
+        return self.first_count + pool * self.blocks + block
+
+    def y(self, state: int, block: int) -> int:
+        return self.first_y + state * self.blocks + block
+
+    def u(self, state: int, block: int) -> int:
+        return self.first_u + state * self.blocks + block
+
+    def integrality(self) -> NDArray[np.int64]:
+        kinds = np.zeros(self.size, dtype=np.int64)
+        kinds[: self.first_y] = 1
+        return kinds
+
+    def upper(self, market: Market, blocks: Blocks) -> Array:
+        bound = np.full(self.size, np.inf)
+        most = blocks.demand[-1]
+        for place, pool in enumerate(self.on_demand):
+            bound[place] = np.ceil(most / market.replicas[pool])
+        for pool in range(self.pools):
+            slack = 1.0 if not market.is_spot[pool] else 4.0
+            for block in range(self.blocks):
+                need = blocks.demand[block] / market.replicas[pool]
+                bound[self.count(pool, block)] = np.ceil(slack * need) + (slack > 1)
+        if market.fallback is None or market.phi == 0:
+            bound[self.first_y : self.first_u] = 0
+        return bound
+
+    def counts(self, x: Array, gap: float) -> Counts:
+        whole = np.rint(x[: self.first_y]).astype(np.int64)
+        base = np.zeros(self.pools, dtype=np.int64)
+        base[self.on_demand] = whole[: self.first_count]
+        flexible = whole[self.first_count :].reshape(self.pools, self.blocks)
+        stand_in = np.maximum(x[self.first_y : self.first_u], 0)
+        return Counts(
+            base, flexible + base[:, None], stand_in.reshape(self.states, self.blocks), gap
+        )
+
+
+class _Rows:
+    """Collects sparse rows with their bounds."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._data: list[float] = []
+        self._row: list[int] = []
+        self._column: list[int] = []
+        self._low: list[float] = []
+        self._high: list[float] = []
+
+    def add(self, terms: Sequence[tuple[int, float]], low: float, high: float) -> None:
+        number = len(self._low)
+        for column, value in terms:
+            if value:
+                self._row.append(number)
+                self._column.append(column)
+                self._data.append(value)
+        self._low.append(low)
+        self._high.append(high)
+
+    def constraint(self) -> LinearConstraint:
+        shape = (len(self._low), self._width)
+        matrix = coo_array((self._data, (self._row, self._column)), shape=shape).tocsr()
+        return LinearConstraint(matrix, np.array(self._low), np.array(self._high))
+
+
+def _objective(layout: _Layout, market: Market, blocks: Blocks) -> Array:
+    cost = np.zeros(layout.size)
+    for place, pool in enumerate(layout.on_demand):
+        cost[place] = market.usd[pool] * blocks.hours.sum()
+    for pool in range(layout.pools):
+        for block in range(layout.blocks):
+            cost[layout.count(pool, block)] = market.usd[pool] * blocks.hours[block]
+    if market.fallback is not None:
+        each = market.usd[market.fallback] / market.replicas[market.fallback]
+        for state, probability in enumerate(market.states.probability):
+            for block in range(layout.blocks):
+                cost[layout.y(state, block)] = each * probability * blocks.hours[block]
+    return cost
+
+
+def _capacity(layout: _Layout, pool: int, block: int, value: float) -> list[tuple[int, float]]:
+    """Terms of value × (o_i + f_ib), or value × x_ib for spot."""
+    terms = [(layout.count(pool, block), value)]
+    if not layout.market.is_spot[pool]:
+        terms.append((layout.on_demand.index(pool), value))
+    return terms
+
+
+def _add_service(
+    rows: _Rows, layout: _Layout, market: Market, blocks: Blocks, target: float
+) -> None:
+    there = market.availability()
+    for state in range(layout.states):
+        for block in range(layout.blocks):
+            terms = [(layout.u(state, block), 1.0), (layout.y(state, block), market.phi)]
+            lost: list[tuple[int, float]] = [(layout.y(state, block), 1.0)]
+            for pool in range(layout.pools):
+                gives = market.replicas[pool] * market.serving[pool] * there[state, pool]
+                terms += _capacity(layout, pool, block, float(gives))
+                if market.is_spot[pool] and not there[state, pool]:
+                    lost.append((layout.count(pool, block), -float(market.replicas[pool])))
+            rows.add(terms, float(blocks.demand[block]), np.inf)
+            rows.add(lost, -np.inf, 0.0)
+    unserved = [
+        (layout.u(state, block), float(probability * blocks.hours[block]))
+        for state, probability in enumerate(market.states.probability)
+        for block in range(layout.blocks)
+    ]
+    rows.add(unserved, 0.0, float((1 - target) * (blocks.hours @ blocks.demand)))
+
+
+def _add_limits(
+    rows: _Rows, layout: _Layout, market: Market, blocks: Blocks, workload: Workload
+) -> None:
+    limits = workload.limits
+    gpus = [float(int(pool.option.gpu_count)) for pool in market.pools]
+    everything = range(layout.pools)
+
+    def total(
+        block: int, members: Sequence[int], weight: Sequence[float]
+    ) -> list[tuple[int, float]]:
+        return [term for pool in members for term in _capacity(layout, pool, block, weight[pool])]
+
+    for block in range(len(blocks.demand)):
+        if limits.max_instances is not None:
+            ones = [1.0] * layout.pools
+            rows.add(total(block, everything, ones), 0, float(limits.max_instances))
+        if limits.max_gpus is not None:
+            rows.add(total(block, everything, gpus), 0, float(limits.max_gpus))
+        for provider, quota in limits.quotas.items():
+            members = [k for k in everything if market.pools[k].option.provider == provider]
+            if members:
+                rows.add(total(block, members, gpus), 0, float(quota))
+        for share, places in (
+            (limits.max_zone_share, [str(pool.zone) for pool in market.pools]),
+            (limits.max_provider_share, [pool.option.provider for pool in market.pools]),
+        ):
+            if share is None or share >= 1:
+                continue
+            for group in sorted(set(places)):
+                weight = [
+                    float(market.replicas[k]) * ((1.0 if places[k] == group else 0.0) - share)
+                    for k in everything
+                ]
+                rows.add(total(block, everything, weight), -np.inf, 0.0)
+
+
+def unserved(market: Market, blocks: Blocks, counts: Counts) -> Array:
+    """Unserved replicas, scenarios × blocks, recomputed from the integer fleet."""
+    there = market.availability()
+    capacity = (there * (market.replicas * market.serving)[None, :]) @ counts.total
+    return np.maximum(0.0, blocks.demand[None, :] - capacity - market.phi * counts.stand_in)
+
+
+def stand_in_for(market: Market, blocks: Blocks, total: NDArray[np.int64]) -> Array:
+    """What stand-ins a fleet manager would start: as many replicas as are lost and missed."""
+    if market.fallback is None or market.phi == 0:
+        return np.zeros((len(market.states.probability), len(blocks.demand)))
+    there = market.availability()
+    lost = ((1 - there) * (market.replicas * market.is_spot)[None, :]) @ total
+    capacity = (there * (market.replicas * market.serving)[None, :]) @ total
+    missed = np.maximum(0.0, blocks.demand[None, :] - capacity) / market.phi
+    return np.minimum(lost, missed)
+
+
+def served_share(market: Market, blocks: Blocks, missing: Array) -> tuple[float, float]:
+    """Return (served share of the month's demand, served share of the worst hour)."""
+    expected = market.states.probability @ missing
+    demand = float(blocks.hours @ blocks.demand)
+    positive = blocks.demand > 0
+    worst = 1 - float(np.max(expected[positive] / blocks.demand[positive]))
+    return 1 - float(blocks.hours @ expected) / demand, worst
+
+
+def monthly_usd(market: Market, blocks: Blocks, counts: Counts) -> float:
+    """Expected USD per month, traffic included at the program's marginal prices."""
+    running = float(market.usd @ counts.total @ blocks.hours)
+    if market.fallback is None:
+        return running
+    each = market.usd[market.fallback] / market.replicas[market.fallback]
+    expected: Any = market.states.probability @ counts.stand_in @ blocks.hours
+    return running + float(each * expected)

@@ -1,0 +1,75 @@
+"""What the planner may choose from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from core.market import EgressTariff, PurchaseOption
+
+ZoneKey = tuple[str, str, str]
+"""(provider, region, zone): capacity that is lost together. Without a zone, the region."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplyOption:
+    """One offer as a choice of the planner.
+
+    Attributes:
+        offer_id: id of the stored offer.
+        usd_per_instance_hour: USD per hour of the whole instance.
+        vram_usable_gib: GiB that software can use, per GPU.
+        price_as_of: when the price was last confirmed.
+        freshness: age class, as shown to users.
+        egress_usd_per_gb: traffic price that the offer itself carries (per host).
+        egress: tariff of its region, where one is known.
+        ingress_usd_per_gb: price of traffic into the instance; model downloads pay it.
+        hazard_per_hour: preemptions per hour up; 0 for on-demand.
+        hazard_basis: where that figure comes from, with its n.
+        drought_hours: mean time from a preemption until spot is to be had again.
+    """
+
+    offer_id: int
+    provider: str
+    region: str
+    instance_type: str
+    gpu: str
+    gpu_count: Decimal
+    purchase_option: str
+    usd_per_instance_hour: Decimal
+    vram_gib: Decimal
+    vram_usable_gib: Decimal
+    price_as_of: datetime
+    source_url: str
+    zone: str = ""
+    tier: str = "secure"
+    freshness: str = "fresh"
+    availability: str = "unknown"
+    egress_usd_per_gb: Decimal | None = None
+    egress: EgressTariff | None = None
+    ingress_usd_per_gb: Decimal | None = None
+    hazard_per_hour: float = 0.0
+    hazard_basis: str = ""
+    drought_hours: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.usd_per_instance_hour <= 0:
+            raise ValueError(f"offer {self.offer_id}: a price must be above zero")
+        if self.hazard_per_hour < 0 or self.drought_hours < 0:
+            raise ValueError(f"offer {self.offer_id}: hazard and drought must not be negative")
+
+    @property
+    def is_spot(self) -> bool:
+        """Whether the provider may take it back."""
+        return self.purchase_option == PurchaseOption.SPOT
+
+    @property
+    def zone_key(self) -> ZoneKey:
+        """What is lost together with it."""
+        return (self.provider, self.region, self.zone)
+
+    @property
+    def place(self) -> str:
+        """Provider and zone (or region) for people."""
+        return f"{self.provider} {self.zone or self.region}"
