@@ -128,6 +128,6 @@ def _simple(
         if pool is not None:
             total[pool] += np.ceil(need / market.replicas[pool] - 1e-9).astype(np.int64)
     nothing = np.zeros((len(market.states.probability), len(blocks.demand)))
-    counts = Counts(np.zeros(len(market.pools), dtype=np.int64), total, nothing, 0.0)
+    counts = Counts(total, nothing, 0.0)
     share, worst = served_share(market, blocks, unserved(market, blocks, counts))
     return Baseline(name, label, monthly_usd(market, blocks, counts), share, worst, note)

@@ -132,7 +132,7 @@ def reasons(
             " (correlation 0.43) than zones of two (0.14)."
         )
     if on_demand:
-        base = int(sum(counts.base[k] * market.replicas[k] for k in on_demand))
+        base = int(sum(counts.total[k].min() * market.replicas[k] for k in on_demand))
         low = blocks.demand.min()
         lines.append(
             f"{base} replicas run on demand in every hour; the demand never falls below {low:g}."

@@ -4,19 +4,21 @@ Sets: on-demand pools i ∈ O, spot pools i ∈ X, demand blocks b of H_b hours 
 with probability π_s in which zone z is up (A_zs = 1) or in drought (A_zs = 0).
 
 Data: c_i replicas on an instance, q_i USD/hour (with traffic), g_i GPUs, r_i = exp(-λ_i R) share of
-up-time that serves, D_b replicas needed, T the served share asked for, φ = max(0, 1 - R/E[drought])
-share of a drought in which an on-demand stand-in serves (it must load first), J the cheapest
-on-demand pool.
+up-time that serves, D_b replicas needed, T the served share asked for, J the cheapest on-demand
+pool, φ = P(on-demand is to be had) · max(0, 1 - R/E[drought]) the share of a drought in which an
+on-demand stand-in serves (it must be found, and load, first).
 
-Variables: o_i base (all hours), f_ib flexible on-demand, x_ib spot, all integer;
-y_bs replicas of stand-in on-demand while spot is lost, u_bs unserved replicas, continuous.
+Variables: n_ib instances of each pool in each block, integer; y_bs replicas of stand-in on-demand
+while spot is lost, u_bs unserved replicas, continuous.
 
-    min  Σ_b H_b [ Σ_O q_i (o_i + f_ib) + Σ_X q_i x_ib + Σ_s π_s (q_J/c_J) y_bs ]
-    s.t. u_bs ≥ D_b - Σ_O c_i (o_i + f_ib) - Σ_X c_i r_i A_is x_ib - φ y_bs        ∀ b, s
-         y_bs ≤ Σ_X c_i (1 - A_is) x_ib                                            ∀ b, s
+    min  Σ_b H_b [ Σ_i q_i n_ib + Σ_s π_s (q_J/c_J) y_bs ]
+    s.t. u_bs ≥ D_b - Σ_O c_i n_ib - Σ_X c_i r_i A_is n_ib - φ y_bs                ∀ b, s
+         y_bs ≤ Σ_X c_i (1 - A_is) n_ib                                            ∀ b, s
          Σ_b H_b Σ_s π_s u_bs ≤ (1 - T) Σ_b H_b D_b
-         Σ (o_i + f_ib + x_ib) ≤ N,  Σ g_i (…) ≤ G,  Σ_{i of p} g_i (…) ≤ Q_p       ∀ b
-         Σ_{i in z} c_i (…) ≤ share · Σ_i c_i (…)   for zones and providers        ∀ b
+         Σ_i n_ib ≤ N,  Σ_i g_i n_ib ≤ G,  Σ_{i of p} g_i n_ib ≤ Q_p               ∀ b
+         Σ_{i in z} c_i n_ib ≤ share · Σ_i c_i n_ib   for zones and providers      ∀ b
+
+The on-demand base is what runs in every hour: min over b of n_ib.
 
 Spot's q_i is the expected cost of a slot per wall-clock hour: price × share of time up. Source of
 the form: research notes on fleets; the stand-in is what fleet managers call dynamic fallback.
@@ -36,11 +38,12 @@ from scipy.sparse import coo_array
 from core.errors import PlanInfeasible
 from optimizer.market import ZoneKey
 from optimizer.pools import Pool
-from optimizer.risk import Scenarios, scenarios
+from optimizer.risk import PRIOR_STAND_IN_SUCCESS, Scenarios, scenarios
 from optimizer.workload import Workload
 
-MIP_GAP = 0.002
-TIME_LIMIT_SECONDS = 20.0
+MIP_GAP = 0.001
+TIME_LIMIT_SECONDS = 10.0
+FEW_BLOCKS = 3
 
 Array = NDArray[np.float64]
 
@@ -78,7 +81,7 @@ class Market:
         usd: expected USD per slot-hour of each pool, traffic included.
         serving: share of up-time that serves, 1 for on-demand.
         fallback: index of the stand-in pool among all pools, None without on-demand.
-        phi: share of a drought in which a stand-in serves.
+        phi: share of a drought in which a stand-in serves, on average.
     """
 
     pools: tuple[Pool, ...]
@@ -117,7 +120,8 @@ def make_market(workload: Workload, pools: Sequence[Pool], gb_per_replica_hour: 
     fallback = min(stand_ins, key=lambda k: (usd[k] / replicas[k], k)) if stand_ins else None
     droughts = [p.option.drought_hours for p in pools if p.option.is_spot]
     mean = sum(droughts) / len(droughts) if droughts else 0.0
-    phi = max(0.0, 1 - workload.reload_hours / mean) if mean > 0 else 0.0
+    loaded = max(0.0, 1 - workload.reload_hours / mean) if mean > 0 else 0.0
+    phi = PRIOR_STAND_IN_SUCCESS * loaded
     return Market(
         tuple(pools),
         is_spot,
@@ -136,13 +140,11 @@ class Counts:
     """A fleet: instances of each pool in each block, and what stands in for lost spot.
 
     Attributes:
-        base: on-demand instances that run in all hours, by pool.
-        total: all instances wanted, pools × blocks.
+        total: instances wanted, pools × blocks.
         stand_in: replicas of on-demand stand-ins, scenarios × blocks.
         gap: proven relative distance from the optimum.
     """
 
-    base: NDArray[np.int64]
     total: NDArray[np.int64]
     stand_in: Array
     gap: float
@@ -151,7 +153,7 @@ class Counts:
 def solve_fleet(
     workload: Workload, market: Market, blocks: Blocks, *, availability: float | None = None
 ) -> Counts:
-    """Solve the program.
+    """Solve the program: as one for a few blocks, by decomposition for many.
 
     Args:
         availability: served share to reach instead of the workload's.
@@ -160,10 +162,24 @@ def solve_fleet(
         PlanInfeasible: no fleet meets target and limits; without explanation (see ``explain``).
     """
     target = workload.availability if availability is None else availability
+    if len(blocks.demand) <= FEW_BLOCKS:
+        return solve_whole(workload, market, blocks, target)
+    from optimizer.decompose import solve_by_blocks
+
+    return solve_by_blocks(workload, market, blocks, target)
+
+
+def solve_whole(workload: Workload, market: Market, blocks: Blocks, target: float) -> Counts:
+    """Solve all blocks in one program.
+
+    Raises:
+        PlanInfeasible: no fleet meets target and limits.
+    """
     layout = _Layout(market, len(blocks.demand))
     rows = _Rows(layout.size)
-    _add_service(rows, layout, market, blocks, target)
-    _add_limits(rows, layout, market, blocks, workload)
+    _add_service(rows, layout, market, blocks)
+    _add_target(rows, layout, market, blocks, target)
+    _add_limits(rows, layout, market, len(blocks.demand), workload)
     solution = milp(
         _objective(layout, market, blocks),
         constraints=rows.constraint(),
@@ -183,16 +199,13 @@ class _Layout:
         self.market, self.blocks = market, blocks
         self.pools = len(market.pools)
         self.states = len(market.states.probability)
-        self.on_demand = [k for k, spot in enumerate(market.is_spot) if not spot]
-        self.first_count = len(self.on_demand)
-        self.first_y = self.first_count + self.pools * blocks
+        self.first_y = self.pools * blocks
         cells = self.states * blocks
         self.first_u = self.first_y + cells
         self.size = self.first_u + cells
 
     def count(self, pool: int, block: int) -> int:
-        """f_ib of an on-demand pool or x_ib of a spot pool."""
-        return self.first_count + pool * self.blocks + block
+        return pool * self.blocks + block
 
     def y(self, state: int, block: int) -> int:
         return self.first_y + state * self.blocks + block
@@ -207,9 +220,6 @@ class _Layout:
 
     def upper(self, market: Market, blocks: Blocks) -> Array:
         bound = np.full(self.size, np.inf)
-        most = blocks.demand[-1]
-        for place, pool in enumerate(self.on_demand):
-            bound[place] = np.ceil(most / market.replicas[pool])
         for pool in range(self.pools):
             slack = 1.0 if not market.is_spot[pool] else 4.0
             for block in range(self.blocks):
@@ -220,14 +230,9 @@ class _Layout:
         return bound
 
     def counts(self, x: Array, gap: float) -> Counts:
-        whole = np.rint(x[: self.first_y]).astype(np.int64)
-        base = np.zeros(self.pools, dtype=np.int64)
-        base[self.on_demand] = whole[: self.first_count]
-        flexible = whole[self.first_count :].reshape(self.pools, self.blocks)
+        total = np.rint(x[: self.first_y]).astype(np.int64).reshape(self.pools, self.blocks)
         stand_in = np.maximum(x[self.first_y : self.first_u], 0)
-        return Counts(
-            base, flexible + base[:, None], stand_in.reshape(self.states, self.blocks), gap
-        )
+        return Counts(total, stand_in.reshape(self.states, self.blocks), gap)
 
 
 class _Rows:
@@ -259,8 +264,6 @@ class _Rows:
 
 def _objective(layout: _Layout, market: Market, blocks: Blocks) -> Array:
     cost = np.zeros(layout.size)
-    for place, pool in enumerate(layout.on_demand):
-        cost[place] = market.usd[pool] * blocks.hours.sum()
     for pool in range(layout.pools):
         for block in range(layout.blocks):
             cost[layout.count(pool, block)] = market.usd[pool] * blocks.hours[block]
@@ -272,17 +275,7 @@ def _objective(layout: _Layout, market: Market, blocks: Blocks) -> Array:
     return cost
 
 
-def _capacity(layout: _Layout, pool: int, block: int, value: float) -> list[tuple[int, float]]:
-    """Terms of value × (o_i + f_ib), or value × x_ib for spot."""
-    terms = [(layout.count(pool, block), value)]
-    if not layout.market.is_spot[pool]:
-        terms.append((layout.on_demand.index(pool), value))
-    return terms
-
-
-def _add_service(
-    rows: _Rows, layout: _Layout, market: Market, blocks: Blocks, target: float
-) -> None:
+def _add_service(rows: _Rows, layout: _Layout, market: Market, blocks: Blocks) -> None:
     there = market.availability()
     for state in range(layout.states):
         for block in range(layout.blocks):
@@ -290,11 +283,16 @@ def _add_service(
             lost: list[tuple[int, float]] = [(layout.y(state, block), 1.0)]
             for pool in range(layout.pools):
                 gives = market.replicas[pool] * market.serving[pool] * there[state, pool]
-                terms += _capacity(layout, pool, block, float(gives))
+                terms.append((layout.count(pool, block), float(gives)))
                 if market.is_spot[pool] and not there[state, pool]:
                     lost.append((layout.count(pool, block), -float(market.replicas[pool])))
             rows.add(terms, float(blocks.demand[block]), np.inf)
             rows.add(lost, -np.inf, 0.0)
+
+
+def _add_target(
+    rows: _Rows, layout: _Layout, market: Market, blocks: Blocks, target: float
+) -> None:
     unserved = [
         (layout.u(state, block), float(probability * blocks.hours[block]))
         for state, probability in enumerate(market.states.probability)
@@ -304,7 +302,7 @@ def _add_service(
 
 
 def _add_limits(
-    rows: _Rows, layout: _Layout, market: Market, blocks: Blocks, workload: Workload
+    rows: _Rows, layout: _Layout, market: Market, blocks: int, workload: Workload
 ) -> None:
     limits = workload.limits
     gpus = [float(int(pool.option.gpu_count)) for pool in market.pools]
@@ -313,9 +311,9 @@ def _add_limits(
     def total(
         block: int, members: Sequence[int], weight: Sequence[float]
     ) -> list[tuple[int, float]]:
-        return [term for pool in members for term in _capacity(layout, pool, block, weight[pool])]
+        return [(layout.count(pool, block), weight[pool]) for pool in members]
 
-    for block in range(len(blocks.demand)):
+    for block in range(blocks):
         if limits.max_instances is not None:
             ones = [1.0] * layout.pools
             rows.add(total(block, everything, ones), 0, float(limits.max_instances))
@@ -374,3 +372,38 @@ def monthly_usd(market: Market, blocks: Blocks, counts: Counts) -> float:
     each = market.usd[market.fallback] / market.replicas[market.fallback]
     expected: Any = market.states.probability @ counts.stand_in @ blocks.hours
     return running + float(each * expected)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockProgram:
+    """The program of one block of demand 0, in HiGHS's form; hours count as one.
+
+    Attributes:
+        demand_rows: rows whose lower bound is the demand.
+    """
+
+    matrix: Any
+    low: Array
+    high: Array
+    demand_rows: NDArray[np.int64]
+    cost: Array
+    integrality: NDArray[np.int64]
+
+
+def one_block_program(workload: Workload, market: Market) -> BlockProgram:
+    """Build the program of a single block without the target."""
+    blocks = Blocks(np.array([0.0]), np.array([1.0]), (0,))
+    layout = _Layout(market, 1)
+    rows = _Rows(layout.size)
+    _add_service(rows, layout, market, blocks)
+    demand_rows = np.arange(layout.states, dtype=np.int64) * 2
+    _add_limits(rows, layout, market, 1, workload)
+    constraint = rows.constraint()
+    return BlockProgram(
+        constraint.A,
+        np.asarray(constraint.lb, dtype=np.float64),
+        np.asarray(constraint.ub, dtype=np.float64),
+        demand_rows,
+        _objective(layout, market, blocks),
+        layout.integrality(),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -28,6 +29,7 @@ class SupplyOption:
         hazard_per_hour: preemptions per hour up; 0 for on-demand.
         hazard_basis: where that figure comes from, with its n.
         drought_hours: mean time from a preemption until spot is to be had again.
+        notice_seconds: warning before a preemption; 0 = none or unknown.
     """
 
     offer_id: int
@@ -52,12 +54,15 @@ class SupplyOption:
     hazard_per_hour: float = 0.0
     hazard_basis: str = ""
     drought_hours: float = 0.0
+    notice_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.usd_per_instance_hour <= 0:
-            raise ValueError(f"offer {self.offer_id}: a price must be above zero")
-        if self.hazard_per_hour < 0 or self.drought_hours < 0:
-            raise ValueError(f"offer {self.offer_id}: hazard and drought must not be negative")
+        if not self.usd_per_instance_hour.is_finite() or self.usd_per_instance_hour <= 0:
+            raise ValueError(f"offer {self.offer_id}: a price must be above zero and finite")
+        for name in ("hazard_per_hour", "drought_hours", "notice_seconds"):
+            value = getattr(self, name)
+            if not math.isfinite(value) or value < 0:
+                raise ValueError(f"offer {self.offer_id}: {name} {value}; must be at least 0")
 
     @property
     def is_spot(self) -> bool:

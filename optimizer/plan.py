@@ -34,6 +34,7 @@ from optimizer.fleet import (
 from optimizer.market import SupplyOption
 from optimizer.money import cents, exact
 from optimizer.pools import UNKNOWN_EGRESS_USD_PER_GB, Pool, make_pools, pruned
+from optimizer.risk import PRIOR_STAND_IN_SUCCESS
 from optimizer.workload import Workload, tokens_per_month
 
 SCHEMA = "spotfloor.plan/1"
@@ -284,7 +285,7 @@ def _fleet_rows(market: Market, blocks: Blocks, counts: Counts) -> tuple[FleetRo
         elif not any(by_hour):
             role = "fallback"
         else:
-            role = "base" if counts.base[k] or min(by_hour) else "flexible"
+            role = "base" if min(by_hour) else "flexible"
         rows.append(
             FleetRow(
                 pool=pool,
@@ -403,7 +404,8 @@ def _receipt(
         "assumptions": [
             "a month has 730 hours; list prices without tax",
             "spot lives are exponential; droughts hit a zone as a whole",
-            "on-demand instances can be had when asked for",
+            "planned on-demand instances can be had; a stand-in for lost spot in"
+            f" {PRIOR_STAND_IN_SUCCESS:.0%} of the cases",
             "scaling by the hour is free of charge beyond the hours run",
         ],
     }

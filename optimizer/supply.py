@@ -1,0 +1,147 @@
+"""From stored offers to choices: the only module here that knows the database.
+
+Stale, suspect, ended and non-firm prices do not enter; how many were left out, and why, goes
+along so that the plan can say so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from core.freshness import Freshness
+from core.market import Accelerator, Availability, EgressTariff, PurchaseOption
+from db.egress import tariffs
+from db.engine import Session
+from db.offers import current_offers, default_origin, newest_seen, snapshot_id
+from db.records import OfferFilter, Origin, StoredOffer
+from optimizer.market import SupplyOption
+from optimizer.risk import PRIOR_BASIS, PRIOR_DROUGHT_HOURS, PRIOR_HAZARD_PER_HOUR
+
+PLANNED = (PurchaseOption.ON_DEMAND.value, PurchaseOption.SPOT.value)
+_USABLE = frozenset({Freshness.FRESH, Freshness.AGEING, Freshness.SNAPSHOT})
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Choices, and which state of the market they are.
+
+    Attributes:
+        left_out: how many offers were not taken, by reason.
+    """
+
+    options: tuple[SupplyOption, ...]
+    origin: Origin
+    snapshot_id: str
+    prices_as_of: datetime | None
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+
+def read_supply(
+    session: Session,
+    now: datetime,
+    *,
+    gpus: Sequence[str] = (),
+    providers: Sequence[str] = (),
+    regions: Sequence[str] = (),
+    community: bool = False,
+    origin: Origin | None = None,
+) -> Supply:
+    """Read what can be planned with.
+
+    Args:
+        gpus, providers, regions: restrict the choice; empty = all.
+        community: also take private hosts of marketplaces.
+        origin: ``live`` or ``snapshot``; None = live where there is any.
+    """
+    chosen = origin or default_origin(session)
+    selection = OfferFilter(
+        gpus=gpus, providers=providers, regions=regions, purchase_options=PLANNED, origin=chosen
+    )
+    ladders = _ladders(session)
+    options: list[SupplyOption] = []
+    left_out: Counter[str] = Counter()
+    for offer in current_offers(session, now, selection):
+        if reason := _reason_against(offer, community=community):
+            left_out[reason] += 1
+            continue
+        options.append(_option(offer, ladders))
+    return Supply(
+        tuple(options),
+        chosen,
+        snapshot_id(session, chosen),
+        newest_seen(session, chosen),
+        dict(left_out),
+    )
+
+
+def _reason_against(offer: StoredOffer, *, community: bool) -> str:
+    """Why an offer must not enter a plan, or ""."""
+    if offer.accelerator != Accelerator.GPU.value or offer.gpu_count < 1:
+        return "not a whole GPU"
+    if offer.freshness is Freshness.ENDED:
+        return "no longer sold"
+    if offer.freshness not in _USABLE:
+        return "stale"
+    if offer.availability == Availability.SOLD_OUT.value:
+        return "sold out"
+    if not offer.firm:
+        return "not a firm price"
+    if offer.tier == "community" and not community:
+        return "community host"
+    return ""
+
+
+def _option(offer: StoredOffer, ladders: Mapping[tuple[str, str], EgressTariff]) -> SupplyOption:
+    spot = offer.purchase_option == PurchaseOption.SPOT.value
+    return SupplyOption(
+        offer_id=offer.id,
+        provider=offer.provider,
+        tier=offer.tier,
+        region=offer.region,
+        zone=offer.zone,
+        instance_type=offer.instance_type,
+        gpu=offer.gpu,
+        gpu_count=offer.gpu_count,
+        purchase_option=offer.purchase_option,
+        usd_per_instance_hour=offer.usd_per_hour,
+        vram_gib=offer.vram_gib,
+        vram_usable_gib=offer.vram_usable_gib,
+        price_as_of=offer.observed_at,
+        source_url=offer.source_url,
+        freshness=offer.freshness.value,
+        availability=offer.availability,
+        egress_usd_per_gb=offer.egress_usd_per_gb,
+        ingress_usd_per_gb=offer.ingress_usd_per_gb,
+        egress=ladders.get((offer.provider, offer.region)) or ladders.get((offer.provider, "*")),
+        hazard_per_hour=PRIOR_HAZARD_PER_HOUR if spot else 0.0,
+        hazard_basis=PRIOR_BASIS if spot else "on-demand: taken as not preempted",
+        drought_hours=PRIOR_DROUGHT_HOURS if spot else 0.0,
+    )
+
+
+# Which of a provider's network products a planner bills when the user names none: the default
+# one. Google's premium tier depends on the clients' place; the source's own continent is taken.
+_DEFAULT_TIERS = (
+    ("internet", "internet"),
+    ("routing_preference_microsoft", "internet"),
+    ("premium", "americas"),
+    ("standard", "internet"),
+)
+
+
+def _ladders(session: Session) -> dict[tuple[str, str], EgressTariff]:
+    """The tariff that applies by default, by (provider, region); live before snapshot."""
+    best: dict[tuple[str, str], tuple[int, EgressTariff]] = {}
+    for item in tariffs(session):
+        tariff = item.tariff
+        kind = (tariff.network_tier, tariff.destination)
+        if kind not in _DEFAULT_TIERS:
+            continue
+        rank = _DEFAULT_TIERS.index(kind) * 2 + (item.origin != "live")
+        key = (tariff.provider, tariff.region)
+        if key not in best or rank < best[key][0]:
+            best[key] = (rank, tariff)
+    return {key: tariff for key, (_, tariff) in best.items()}
