@@ -39,11 +39,15 @@ def require_utc(value: datetime) -> datetime:
     """Return ``value`` in UTC.
 
     Raises:
-        ValueError: ``value`` has no time zone; a naive time is never guessed.
+        ValueError: ``value`` has no time zone (a naive time is never guessed), or lies outside
+            the years 1 to 9999 once it is in UTC.
     """
     if value.tzinfo is None or value.utcoffset() is None:
         raise ValueError(f"a time without a zone: {value.isoformat()}; add 'Z' or an offset")
-    return value.astimezone(UTC)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"a time outside the years 1 to 9999: {value.isoformat()}") from None
 
 
 def parse_instant(text: str) -> datetime:

@@ -101,6 +101,9 @@ def resolve(name: str, *, vram_gb: Decimal | None = None) -> Gpu:
     """
     if re.search(r"\bMIG\b|\b\d+g\.\d+gb\b", name, re.IGNORECASE):
         raise UnknownGpu(f"{name!r} is a MIG slice, not a whole GPU", reason="mig_slice")
+    exact = catalogue().get(name)
+    if exact is not None and (vram_gb is None or vram_fits(exact, vram_gb)):
+        return exact  # an id means itself, even where it reads like a family ("rtx-4090")
     ids = _aliases().get(_fold(name), ())
     if not ids:
         raise UnknownGpu(f"no GPU is known as {name!r}", reason="unknown_gpu")

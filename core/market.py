@@ -20,11 +20,50 @@ MIN_USD_PER_GPU_HOUR = Decimal("0.001")
 MAX_USD_PER_GPU_HOUR = Decimal(200)
 """No rented accelerator costs less or more per hour; Vast.ai's bid floor is 0.001 USD."""
 
+MAX_NATIVE_PER_HOUR = Decimal(10) ** 9
+"""Upper limit of a price in the source's own currency: what 64-bit nano units hold, and more
+than the dearest machine costs in the currency with the smallest unit."""
+
 EXCERPT_LIMIT = 300
 """Characters kept of a rejected row."""
 
+LONGEST_NAME = 200
+"""Characters of a region, a zone or an instance type."""
+
+LONGEST_WORD = 64
+"""Characters of our own short names: provider, GPU id, network product."""
+
 ANYWHERE = "*"
 """Region of an offer whose source names no region."""
+
+
+_OFFER_TEXTS = {
+    "provider": LONGEST_WORD,
+    "instance_type": LONGEST_NAME,
+    "gpu": LONGEST_WORD,
+    "region": LONGEST_NAME,
+    "currency": 8,
+}
+_OFFER_NUMBERS = (
+    "gpu_count",
+    "vram_gib",
+    "ram_gib",
+    "usd_per_hour",
+    "native_price_per_hour",
+    "egress_usd_per_gb",
+    "ingress_usd_per_gb",
+)
+
+
+def _check_text(name: str, text: str, longest: int, *, may_be_empty: bool = False) -> None:
+    """Refuse what the database would refuse for the whole run (too long, NUL, half a character)."""
+    if (not text and not may_be_empty) or len(text) > longest or not text.isprintable():
+        raise ValueError(f"{name} is empty, longer than {longest} or not printable: {text[:60]!r}")
+
+
+def _check_finite(name: str, value: Decimal | None) -> None:
+    if value is not None and not value.is_finite():
+        raise ValueError(f"{name} is not a finite number: {value}")
 
 
 class PurchaseOption(StrEnum):
@@ -125,12 +164,11 @@ class Offer:
     note: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("provider", "instance_type", "gpu", "region", "currency"):
-            text = getattr(self, name)
-            if not text or len(text) > 200 or not text.isprintable():
-                raise ValueError(f"{name} is empty, too long or not printable: {text[:60]!r}")
-        if len(self.zone) > 200 or not self.zone.isprintable():
-            raise ValueError(f"zone is too long or not printable: {self.zone[:60]!r}")
+        for name, longest in _OFFER_TEXTS.items():
+            _check_text(name, getattr(self, name), longest)
+        _check_text("zone", self.zone, LONGEST_NAME, may_be_empty=True)
+        for name in _OFFER_NUMBERS:
+            _check_finite(name, getattr(self, name))
         set_ = object.__setattr__  # the one place where a frozen value is normalised
         set_(self, "observed_at", require_utc(self.observed_at))
         set_(self, "offer_id", self.offer_id or self.instance_type)
@@ -148,6 +186,8 @@ class Offer:
             if self.currency != "USD":
                 raise ValueError(f"currency {self.currency} without native_price_per_hour")
             set_(self, "native_price_per_hour", self.usd_per_hour)
+        elif not 0 < self.native_price_per_hour < MAX_NATIVE_PER_HOUR:
+            raise ValueError(f"native_price_per_hour out of range: {self.native_price_per_hour}")
         per_gpu = self.usd_per_gpu_hour
         if not MIN_USD_PER_GPU_HOUR <= per_gpu <= MAX_USD_PER_GPU_HOUR:
             raise ValueError(
@@ -254,6 +294,8 @@ class EgressTier:
     usd_per_gb: Decimal | None
 
     def __post_init__(self) -> None:
+        for name in ("from_gb", "to_gb", "usd_per_gb"):
+            _check_finite(name, getattr(self, name))
         if self.from_gb < 0 or (self.to_gb is not None and self.to_gb <= self.from_gb):
             raise ValueError(f"tier bounds out of order: {self.from_gb}..{self.to_gb}")
         if self.usd_per_gb is not None and not 0 <= self.usd_per_gb <= 10:
@@ -291,6 +333,14 @@ class EgressTariff:
         object.__setattr__(self, "observed_at", require_utc(self.observed_at))
         if self.unit not in {"GB", "GiB"}:
             raise ValueError(f"unit must be GB or GiB, not {self.unit!r}")
+        for name, longest in (
+            ("provider", LONGEST_WORD),
+            ("region", LONGEST_NAME),
+            ("network_tier", LONGEST_WORD),
+            ("destination", LONGEST_WORD),
+        ):
+            _check_text(name, getattr(self, name), longest)
+        _check_finite("free_gb_per_month", self.free_gb_per_month)
         if self.free_gb_per_month < 0:
             raise ValueError(f"free_gb_per_month is negative: {self.free_gb_per_month}")
         if not self.tiers:
@@ -334,6 +384,17 @@ class SpotObservation:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "observed_at", require_utc(self.observed_at))
+        for name, longest in (
+            ("provider", LONGEST_WORD),
+            ("region", LONGEST_NAME),
+            ("instance_type", LONGEST_NAME),
+            ("kind", 32),
+            ("base", LONGEST_WORD),
+        ):
+            _check_text(name, getattr(self, name), longest)
+        _check_text("zone", self.zone, LONGEST_NAME, may_be_empty=True)
+        _check_finite("low", self.low)
+        _check_finite("high", self.high)
         if self.low < 0 or self.high < self.low:
             raise ValueError(f"band out of order: {self.low}..{self.high}")
 

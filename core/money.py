@@ -13,6 +13,7 @@ from typing import Literal
 
 NANO = 10**9
 _QUANTUM = Decimal("0.000000001")
+_LARGEST = Decimal(2**63 - 1) * _QUANTUM
 
 Locale = Literal["en-US", "de-DE", "machine"]
 """How a source writes numbers: ``1,600.00``, ``1.600,00``, or plain machine ``1600.00``."""
@@ -26,10 +27,10 @@ def to_nano(amount: Decimal) -> int:
     """
     if not amount.is_finite():
         raise ValueError(f"not a finite amount: {amount}")
-    nano = int((amount / _QUANTUM).to_integral_value(rounding=ROUND_HALF_EVEN))
-    if abs(nano) >= 2**63:
+    # One rounding only, and none of a number too large for it: a division would round first.
+    if abs(amount) > _LARGEST:
         raise ValueError(f"amount too large to store: {amount}")
-    return nano
+    return int(amount.quantize(_QUANTUM, rounding=ROUND_HALF_EVEN).scaleb(9))
 
 
 def from_nano(nano: int) -> Decimal:

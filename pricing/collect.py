@@ -15,7 +15,7 @@ from datetime import datetime
 import structlog
 
 from core.clock import Clock
-from core.errors import SourceError
+from core.errors import AppError, SourceError
 from core.market import Failure, Parsed
 from db.engine import Database, writing
 from db.ingest import open_prices, write_run
@@ -115,6 +115,16 @@ def collect(
             parsed = _parse(provider, payloads)
         except SourceError as error:
             trouble = error
+        except AppError:
+            raise  # our own settings or database: no run of this source took place
+        except Exception as error:
+            # What a source sends may break its fetcher too; that costs this run and no other.
+            log.exception("fetch.crashed", provider=provider.name)
+            trouble = SourceError(
+                f"the fetcher of {provider.name} failed: {type(error).__name__}: {error};"
+                " please report this",
+                reason="fetcher_error",
+            )
     return _write(
         engine, provider, parsed, failures, trouble, facts, traffic,
         origin=origin, started=started, observed=observed, clock=clock,

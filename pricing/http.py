@@ -2,105 +2,120 @@
 
 One session serves one run of one provider. It keeps to the provider's hosts, paces itself,
 retries what is worth retrying, refuses bodies that are too large or incomplete, and turns every
-other ending into ``SourceError`` with a reason word. Messages hold neither headers nor query
-strings, because keys travel there.
+other ending into ``SourceError`` with a reason word. Messages and logs hold neither headers nor
+query strings, because keys travel there.
+
+Reasons: ``timeout``, ``connection``, ``tls``, ``half_body``, ``bad_encoding``, ``too_large``,
+``spool_failed``, ``budget_exhausted``, ``host_refused``, ``redirect_refused``, ``redirect_loop``,
+``bad_request``, ``unauthorised`` (401), ``forbidden`` (403), ``http_<status>``, ``block_page``,
+``maintenance``, ``empty_body``, ``robots_disallowed``, ``robots_unavailable``.
 """
 
 from __future__ import annotations
 
+import logging
 import ssl
-import tempfile
-import threading
-import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from email.utils import parsedate_to_datetime
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
-from urllib.parse import parse_qsl, urljoin, urlsplit
+from typing import Self
 
 import httpx
 import structlog
 
-from core.clock import Clock, require_utc
-from core.errors import SourceError
+from core.clock import Clock
+from core.errors import ConfigError, SourceError
 from core.market import printable
 from core.settings import Settings
-from pricing.robots import RobotsCache
+from pricing import robots
+from pricing.addresses import LOOPBACK, bad_header, is_allowed, public_url, sample_text, secrets_of
+from pricing.bodies import Spool, decoded, receive, too_large
+from pricing.deadline import Deadline
+from pricing.failures import EXCERPT_CHARACTERS, status_error, tls_trouble
+from pricing.pace import Pace
+from pricing.retry import wait_before_retry
 from pricing.rows import page_problem
 from pricing.source import Payload
 
 log = structlog.get_logger(__name__)
 
 CONNECT_SECONDS = 5.0
-SPOOL_ABOVE = 8 * 2**20
 MAX_REDIRECTS = 5
-MAX_ATTEMPTS = 4
-BACKOFF_BASE, BACKOFF_CAP = 1.0, 60.0
-LONGEST_WAIT = timedelta(minutes=15)
-"""A source that asks for more is left alone until the next scheduled run."""
+GAP_SECONDS = 1.0
+"""At most one request per second and host in the long run."""
+BURST = 2
+"""Requests to an API that may leave at once after a rest; pages get one."""
 
-RETRY_STATUS = frozenset({429, 500, 502, 503, 504})
-_RETRY_REASONS = frozenset({"timeout", "connection", "half_body"})
-_SECRET_PARAMETERS = ("key", "token", "sig", "secret", "password", "credential", "x-amz-")
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_KEPT_ACROSS_HOSTS = frozenset({"accept", "accept-language"})
+_SAMPLE_BYTES = 64 * 1024
+"""How much of an error's body is read: enough to recognise a block page."""
 
-TRANSPORT_REASONS: tuple[tuple[type[Exception], str], ...] = (
-    (httpx.ConnectTimeout, "timeout"),
-    (httpx.ReadTimeout, "timeout"),
-    (httpx.WriteTimeout, "timeout"),
-    (httpx.PoolTimeout, "timeout"),
-    (httpx.RemoteProtocolError, "half_body"),
-    (httpx.ReadError, "half_body"),
-    (httpx.ConnectError, "connection"),
-    (httpx.WriteError, "connection"),
-    (httpx.CloseError, "connection"),
-    (httpx.ProxyError, "connection"),
-    (httpx.UnsupportedProtocol, "redirect_refused"),
-    (httpx.LocalProtocolError, "bad_request"),
-    (httpx.DecodingError, "bad_encoding"),
-    (httpx.TooManyRedirects, "redirect_loop"),
-    (httpx.TimeoutException, "timeout"),
-    (httpx.ProtocolError, "half_body"),
-    (httpx.NetworkError, "connection"),
-    (httpx.TransportError, "connection"),
-    (httpx.RequestError, "connection"),
-)
-"""What each way of failing is called; the first match decides, so bases come last."""
-
-
-class Pace:
-    """At most one request per second and host, with a little burst; shared by a process."""
-
-    def __init__(self, per_second: float = 1.0, burst: float = 2.0) -> None:
-        self._rate, self._burst = per_second, burst
-        self._lock = threading.Lock()
-        self._state: dict[str, tuple[float, float]] = {}
-
-    def wait(self, host: str, now: float) -> float:
-        """Take a token for ``host``; returns how long to sleep before sending."""
-        with self._lock:
-            tokens, at = self._state.get(host, (self._burst, now))
-            tokens = min(self._burst, tokens + max(0.0, now - at) * self._rate) - 1
-            self._state[host] = (tokens, max(at, now))
-        return max(0.0, -tokens / self._rate)
-
+TRANSPORT_REASONS: dict[type[Exception], str] = {
+    httpx.ConnectTimeout: "timeout",
+    httpx.ReadTimeout: "timeout",
+    httpx.WriteTimeout: "timeout",
+    httpx.PoolTimeout: "timeout",
+    httpx.TimeoutException: "timeout",
+    httpx.ConnectError: "connection",
+    httpx.WriteError: "connection",
+    httpx.CloseError: "connection",
+    httpx.ProxyError: "connection",
+    httpx.NetworkError: "connection",
+    httpx.TransportError: "connection",
+    httpx.RequestError: "connection",
+    httpx.ReadError: "half_body",
+    httpx.RemoteProtocolError: "half_body",
+    httpx.ProtocolError: "half_body",
+    httpx.DecodingError: "bad_encoding",
+    httpx.LocalProtocolError: "bad_request",
+    httpx.UnsupportedProtocol: "redirect_refused",
+    httpx.TooManyRedirects: "redirect_loop",
+}
+"""What each way of failing is called. Every class is named, so that a new one is noticed."""
 
 SHARED_PACE = Pace()
-SHARED_ROBOTS = RobotsCache()
+SHARED_ROBOTS = robots.RobotsCache()
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One question, and how to ask it."""
+
+    method: str
+    url: httpx.URL
+    headers: Mapping[str, str]
+    json: object
+    limit: int
+    page: bool = False
+
+    @property
+    def where(self) -> str:
+        """Host and path, for messages."""
+        return printable(f"{self.url.host}{self.url.path}", 200)
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """Words that no message may repeat."""
+        return secrets_of(self.headers, self.url.query.decode("ascii", "replace"))
+
+    @property
+    def origin(self) -> tuple[str, str, int | None]:
+        """What headers with keys were meant for."""
+        return self.url.scheme, self.url.host, self.url.port
+
+
+@dataclass(frozen=True, slots=True)
 class _Answer:
-    """A complete answer, decoded."""
+    """The answer to one request: the whole body of a success, a sample of any other."""
 
+    request: _Request
     status: int
     headers: httpx.Headers
     body: bytes | Path
-    url: str
 
 
 @dataclass
@@ -111,9 +126,17 @@ class HttpSession:
         provider: name, for logs.
         hosts: allowed host names, exact or ``*.suffix``.
         clock, sleep, monotonic, jitter: time and chance, passed in.
-        spool_dir: where large bodies lie until the session closes; a temporary folder if None.
-        verify: TLS trust; True = the system's.
+        spool_dir: where large bodies lie until the session closes; the system's place if None.
+        verify: TLS trust; True = the authorities that ship with the HTTP library.
         allow_http_loopback: accept plain http to this machine (for tests of the edge).
+        pace, robots: shared by the sessions of a process unless given.
+
+    Attributes:
+        requests, retries: sent so far; redirects and robots.txt count as requests.
+        bytes_read: of bodies, as they came over the wire.
+
+    Raises:
+        ConfigError: the contact setting cannot be put into a header.
     """
 
     provider: str
@@ -127,21 +150,24 @@ class HttpSession:
     verify: ssl.SSLContext | bool = field(default=True, kw_only=True)
     allow_http_loopback: bool = field(default=False, kw_only=True)
     pace: Pace = field(default_factory=lambda: SHARED_PACE, kw_only=True)
-    robots: RobotsCache = field(default_factory=lambda: SHARED_ROBOTS, kw_only=True)
+    robots: robots.RobotsCache = field(default_factory=lambda: SHARED_ROBOTS, kw_only=True)
     requests: int = field(default=0, init=False)
     retries: int = field(default=0, init=False)
     bytes_read: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
+        # The library's own loggers write whole addresses, keys included.
+        for name in ("httpx", "httpcore"):
+            logging.getLogger(name).setLevel(logging.WARNING)
         self._started = self.monotonic()
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._spool = Spool(self.spool_dir)
+        self._deadline = Deadline()
         self._agent = f"spotfloor/{metadata.version('spotfloor')} (+{self.settings.contact})"
+        own = {"User-Agent": self._agent, "Accept-Encoding": "gzip, identity"}
+        if bad_header(own):
+            raise ConfigError("setting SPOTFLOOR_CONTACT: must be one line of plain ASCII")
         self._client = httpx.Client(
-            headers={"User-Agent": self._agent, "Accept-Encoding": "gzip"},
-            timeout=httpx.Timeout(self.settings.http_timeout_seconds, connect=CONNECT_SECONDS),
-            follow_redirects=False,
-            trust_env=False,
-            verify=self.verify,
+            headers=own, follow_redirects=False, trust_env=False, verify=self.verify
         )
 
     def __enter__(self) -> Self:
@@ -153,9 +179,12 @@ class HttpSession:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close connections and remove the temporary files of large payloads."""
         self._client.close()
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._spool.close()
 
     def get(
         self,
@@ -168,12 +197,14 @@ class HttpSession:
         page: bool = False,
     ) -> Payload:
         """GET one payload; see ``pricing.source.Session.get``."""
-        if page:
-            self._ask_robots(url)
-        answer = self._fetch("GET", url, params, headers, None, max_mib)
-        payload = Payload(name, answer.body, public_url(answer.url), self.clock.now())
+        request = self._request("GET", url, params, headers, None, max_mib, page)
+        answer = self._fetch(request)
+        payload = self._payload(name, answer)
         if page and (problem := page_problem(payload.read())):
-            raise SourceError(f"{self._where(url)}: {problem[1]}", reason=problem[0], status=200)
+            reason, detail = problem
+            raise SourceError(
+                f"{answer.request.where}: {detail}", reason=reason, status=answer.status
+            )
         return payload
 
     def post_json(
@@ -185,38 +216,15 @@ class HttpSession:
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Payload:
-        """POST a JSON query; otherwise like ``get``."""
-        answer = self._fetch("POST", url, params, headers, body, None)
-        return Payload(name, answer.body, public_url(answer.url), self.clock.now())
+        """POST a JSON query; otherwise like ``get``. It is retried too: a query changes nothing."""
+        return self._payload(
+            name, self._fetch(self._request("POST", url, params, headers, body, None))
+        )
 
-    def _ask_robots(self, url: str) -> None:
-        """Obey robots.txt, which is cached for a day.
+    def _payload(self, name: str, answer: _Answer) -> Payload:
+        return Payload(name, answer.body, public_url(str(answer.request.url)), self.clock.now())
 
-        Raises:
-            SourceError: fetching is not allowed, or the rules cannot be read.
-        """
-
-        def read(address: str) -> bytes | None:
-            try:
-                answer = self._fetch("GET", address, None, None, None, 1)
-            except SourceError as error:
-                if error.status is not None and 400 <= error.status < 500 and error.status != 429:
-                    return None
-                raise SourceError(
-                    f"{self._where(address)}: {error}", reason="robots_unavailable"
-                ) from error
-            return answer.body if isinstance(answer.body, bytes) else answer.body.read_bytes()
-
-        rules = self.robots.rules(url, self.monotonic(), read)
-        if not rules.allows(url, self._agent):
-            raise SourceError(
-                f"{self._where(url)}: its robots.txt does not allow this page",
-                reason="robots_disallowed",
-            )
-        if delay := rules.crawl_delay(self._agent):
-            self._pause(min(delay, LONGEST_WAIT.total_seconds()))
-
-    def _fetch(
+    def _request(
         self,
         method: str,
         url: str,
@@ -224,276 +232,246 @@ class HttpSession:
         headers: Mapping[str, str] | None,
         body: object,
         max_mib: int | None,
-    ) -> _Answer:
-        """Send until an answer is complete or not worth another try."""
+        page: bool = False,
+    ) -> _Request:
+        try:
+            address = httpx.URL(url)
+            if params:
+                address = address.copy_merge_params(dict(params))
+        except (httpx.InvalidURL, ValueError):
+            raise SourceError(
+                f"{self.provider}: an address that cannot be used", reason="bad_request"
+            ) from None
         limit = (max_mib or self.settings.http_max_mib) * 2**20
-        for attempt in range(1, MAX_ATTEMPTS + 1):
+        request = _Request(method, address, dict(headers or {}), body, limit, page)
+        if name := bad_header(request.headers):
+            raise SourceError(
+                f"{request.where}: header {printable(name, 40)} holds characters that HTTP does"
+                " not allow; look for line breaks or spaces around the key",
+                reason="bad_request",
+            )
+        self._check_address(request, "host_refused")
+        return request
+
+    def _check_address(self, request: _Request, reason: str) -> None:
+        url = request.url
+        plain_ok = url.scheme == "http" and self.allow_http_loopback and url.host in LOOPBACK
+        good_scheme = url.scheme == "https" or plain_ok
+        if url.userinfo or not good_scheme or not is_allowed(url.host, self.hosts):
+            raise SourceError(
+                f"{printable(url.scheme, 10)}://{printable(url.host, 100)} is not an address of"
+                f" {self.provider}; not followed",
+                reason=reason,
+            )
+
+    def _fetch(self, request: _Request) -> _Answer:
+        """Ask until an answer is complete or not worth another try: the one retry layer."""
+        attempt = 1
+        while True:
             try:
-                return self._follow(method, url, params, headers, body, limit)
+                return self._follow(request)
             except SourceError as error:
-                wait = self._wait_before_retry(error, attempt)
+                wait = wait_before_retry(error, attempt, self._left(), self.jitter())
                 if wait is None:
                     raise
-                self.retries += 1
-                log.debug(
-                    "http.retry", provider=self.provider, reason=error.reason, wait=round(wait, 2)
-                )
-                self._pause(wait)
-        raise AssertionError("the last attempt either returned or raised")
+                reason = error.reason
+            log.debug("http.retry", provider=self.provider, reason=reason, wait=round(wait, 2))
+            self.retries += 1
+            attempt += 1
+            self.sleep(wait)
 
-    def _wait_before_retry(self, error: SourceError, attempt: int) -> float | None:
-        """How long to wait before the next try, or None to give up."""
-        worth = error.reason in _RETRY_REASONS or error.status in RETRY_STATUS
-        if not worth or attempt == MAX_ATTEMPTS:
-            return None
-        if error.retry_after is not None:
-            wait = error.retry_after.total_seconds()
-        else:
-            wait = min(BACKOFF_CAP, BACKOFF_BASE * 2 ** (attempt - 1)) * (0.5 + self.jitter())
-        if wait > min(self._left(), LONGEST_WAIT.total_seconds()):
-            return None
-        return wait
-
-    def _follow(
-        self,
-        method: str,
-        url: str,
-        params: Mapping[str, str] | None,
-        headers: Mapping[str, str] | None,
-        body: object,
-        limit: int,
-    ) -> _Answer:
-        """Send once and follow redirects by hand, only where the provider's hosts lead."""
-        sent = dict(headers or {})
+    def _follow(self, request: _Request) -> _Answer:
+        """Send, and follow redirects by hand, only where the provider's hosts lead."""
         for _ in range(MAX_REDIRECTS + 1):
-            self._check_target(url)
-            answer = self._send(method, url, params, sent, body, limit)
-            if not 300 <= answer.status < 400:
+            gap = self._robots_gap(request) if request.page else 0.0
+            answer = self._send(request, max(gap, GAP_SECONDS))
+            target = answer.headers.get("location")
+            if answer.status not in _REDIRECTS or not target:
                 return self._judged(answer)
-            target = urljoin(url, answer.headers.get("location", ""))
-            if not answer.headers.get("location"):
-                raise SourceError(
-                    f"{self._where(url)}: status {answer.status} without a target",
-                    reason="redirect_refused",
-                    status=answer.status,
-                )
-            if urlsplit(target).hostname != urlsplit(url).hostname:
-                sent = {}  # keys are for the host that they were made for
-            url, params = target, None
-            if answer.status in {301, 302, 303}:
-                method, body = "GET", None
-        raise SourceError(f"{self._where(url)}: too many redirects", reason="redirect_loop")
-
-    def _check_target(self, url: str) -> None:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        plain_ok = self.allow_http_loopback and host in _LOOPBACK
-        allowed = any(
-            host == known or (known.startswith("*.") and host.endswith(known[1:]))
-            for known in self.hosts
+            request = self._redirected(request, answer.status, target)
+        raise SourceError(
+            f"{request.where}: more than {MAX_REDIRECTS} redirects", reason="redirect_loop"
         )
-        if not allowed or not (parts.scheme == "https" or (parts.scheme == "http" and plain_ok)):
+
+    def _redirected(self, request: _Request, status: int, target: str) -> _Request:
+        try:
+            moved = replace(request, url=request.url.join(target))
+        except (httpx.InvalidURL, ValueError):
             raise SourceError(
-                f"{parts.scheme}://{printable(host, 100)} is not an address of {self.provider};"
-                " not followed",
+                f"{request.where}: a redirect to an address that cannot be used",
                 reason="redirect_refused",
+                status=status,
+            ) from None
+        self._check_address(moved, "redirect_refused")
+        if request.url.scheme == "https" and moved.url.scheme != "https":
+            raise SourceError(
+                f"{request.where}: a redirect from https to plain http", reason="redirect_refused"
+            )
+        if moved.origin != request.origin:
+            # Keys are for the host that they were made for.
+            kept = {k: v for k, v in request.headers.items() if k.lower() in _KEPT_ACROSS_HOSTS}
+            moved = replace(moved, headers=kept)
+        if status == 303 or (status in {301, 302} and request.method == "POST"):
+            moved = replace(moved, method="GET", json=None)  # as browsers do
+        return moved
+
+    def _robots_gap(self, request: _Request) -> float:
+        """Obey robots.txt; returns the crawl delay it asks for, in seconds.
+
+        Raises:
+            SourceError: fetching is not allowed, or the rules cannot be read.
+        """
+
+        def read(address: str) -> bytes | None:
+            asked = self._request("GET", address, None, None, None, robots.LIMIT_MIB)
+            try:
+                answer = self._fetch(asked)
+            except SourceError as error:
+                status = error.status or 0
+                if 400 <= status < 500 and status != 429:
+                    return None
+                if error.reason == "budget_exhausted":
+                    raise
+                raise SourceError(
+                    f"its robots.txt cannot be read: {error}", reason="robots_unavailable"
+                ) from error
+            return answer.body if isinstance(answer.body, bytes) else answer.body.read_bytes()
+
+        rules = self.robots.rules(str(request.url), self.monotonic(), read)
+        if not rules.allows(str(request.url), self._agent):
+            raise SourceError(
+                f"{request.where}: its robots.txt does not allow this page",
+                reason="robots_disallowed",
+            )
+        return rules.crawl_delay(self._agent)
+
+    def _send(self, request: _Request, gap: float) -> _Answer:
+        """Send once, when it is our turn, and read what comes within the budget."""
+        wait = self.pace.reserve(
+            request.url.host,
+            self.monotonic(),
+            gap=gap,
+            burst=1 if request.page else BURST,
+            at_most=max(0.0, self._left()),
+        )
+        if wait:
+            self.sleep(wait)
+        if wait is None or self._left() <= 0:
+            raise self._out_of_time(request)
+        self.requests += 1
+        began, outcome = self.monotonic(), "failed"
+        try:
+            with self._deadline.within(self._left()):
+                answer = self._exchange(request)
+            if self._deadline.passed:
+                # Shut down by us, a body without a length looks complete.
+                raise self._out_of_time(request)
+            outcome = str(answer.status)
+            return answer
+        except httpx.RequestError as error:
+            failure = self._failure(error, request)
+            outcome = failure.reason
+            raise failure from error
+        except SourceError as error:
+            outcome = error.reason
+            raise
+        finally:
+            log.debug(
+                "http.request",
+                provider=self.provider,
+                method=request.method,
+                host=request.url.host,
+                path=request.url.path,
+                outcome=outcome,
+                seconds=round(self.monotonic() - began, 3),
             )
 
-    def _send(
-        self,
-        method: str,
-        url: str,
-        params: Mapping[str, str] | None,
-        headers: Mapping[str, str],
-        body: object,
-        limit: int,
-    ) -> _Answer:
-        host = urlsplit(url).hostname or ""
-        self._pause(self.pace.wait(host, self.monotonic()))
-        if self._left() <= 0:
-            raise self._out_of_time(url)
-        self.requests += 1
-        began = self.monotonic()
-        try:
-            with self._client.stream(
-                method, url, params=params, headers=dict(headers), json=body
-            ) as response:
-                content = self._body(response, url, limit)
-        except httpx.HTTPError as error:
-            raise self._failure(error, url) from error
-        except ssl.SSLError as error:
-            raise SourceError(f"{self._where(url)}: TLS: {error.reason}", reason="tls") from error
-        log.debug(
-            "http.answer",
-            provider=self.provider,
-            host=host,
-            path=urlsplit(url).path,
-            status=response.status_code,
-            seconds=round(self.monotonic() - began, 3),
+    def _exchange(self, request: _Request) -> _Answer:
+        limits = httpx.Timeout(
+            self.settings.http_timeout_seconds, connect=min(CONNECT_SECONDS, self._left())
         )
-        return _Answer(response.status_code, response.headers, content, str(response.url))
+        with self._client.stream(
+            request.method,
+            request.url,
+            headers=dict(request.headers),
+            json=request.json,
+            timeout=limits,
+            extensions={"trace": self._deadline.trace},
+        ) as response:
+            body = (
+                self._body(response, request)
+                if response.is_success
+                else self._sample(response, request)
+            )
+        return _Answer(request, response.status_code, response.headers, body)
 
-    def _failure(self, error: httpx.HTTPError, url: str) -> SourceError:
-        text = str(error)
-        certificate = "CERTIFICATE" in text.upper() or "SSL" in text.upper()
-        if isinstance(error, httpx.ConnectError) and certificate:
-            return SourceError(f"{self._where(url)}: TLS: {text}", reason="tls")
-        reason = next((name for kind, name in TRANSPORT_REASONS if isinstance(error, kind)), "")
-        words = f"{type(error).__name__}: {text}" if text else type(error).__name__
-        return SourceError(f"{self._where(url)}: {words}", reason=reason or "connection")
-
-    def _body(self, response: httpx.Response, url: str, limit: int) -> bytes | Path:
-        """Read and decode the body piece by piece; large ones go to a file."""
+    def _body(self, response: httpx.Response, request: _Request) -> bytes | Path:
         declared = response.headers.get("content-length", "")
-        if declared.isdigit() and int(declared) > limit:
-            raise self._too_large(url, limit)
-        decode = _decoder(response.headers.get("content-encoding", ""), self._where(url))
-        chunks: list[bytes] = []
-        size = 0
-        file: Any = None
-        try:
-            for raw in response.iter_raw(64 * 1024):
-                self.bytes_read += len(raw)
-                if self._left() <= 0:
-                    raise self._out_of_time(url)
-                for piece in decode.feed(raw):
-                    size += len(piece)
-                    if size > limit:
-                        raise self._too_large(url, limit)
-                    if file is None and size > SPOOL_ABOVE:
-                        file = self._spool()
-                        for earlier in chunks:
-                            file.write(earlier)
-                        chunks.clear()
-                    if file is None:
-                        chunks.append(piece)
-                    else:
-                        file.write(piece)
-            decode.close()
-        finally:
-            if file is not None:
-                file.close()
-        return b"".join(chunks) if file is None else Path(file.name)
+        if declared.isdecimal() and int(declared) > request.limit:
+            raise too_large(request.where, request.limit)
+        encoding = response.headers.get("content-encoding", "")
+        pieces = self._pieces(response, request)
+        return receive(pieces, encoding, request.limit, self._spool, request.where)
 
-    def _spool(self) -> Any:
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="spotfloor-", dir=self.spool_dir)
-        return tempfile.NamedTemporaryFile(dir=self._folder.name, delete=False)
+    def _sample(self, response: httpx.Response, request: _Request) -> bytes:
+        """Read the start of an error's body; the status counts even when the body is broken."""
+        sample = bytearray()
+        encoding = response.headers.get("content-encoding", "")
+        pieces = self._pieces(response, request)
+        with suppress(httpx.TransportError, SourceError):
+            for piece in decoded(pieces, encoding, request.where):
+                sample += piece
+                if len(sample) >= _SAMPLE_BYTES:
+                    break
+        return bytes(sample[:_SAMPLE_BYTES])
+
+    def _pieces(self, response: httpx.Response, request: _Request) -> Iterator[bytes]:
+        """Yield the body as it arrives (no fixed size: a drip must not hide from the budget)."""
+        for raw in response.iter_raw():
+            self.bytes_read += len(raw)
+            if self._left() <= 0:
+                raise self._out_of_time(request)
+            yield raw
+
+    def _failure(self, error: httpx.RequestError, request: _Request) -> SourceError:
+        if self._deadline.passed or self._left() <= 0:
+            return self._out_of_time(request)
+        if isinstance(error, httpx.ConnectError) and (refused := tls_trouble(error)):
+            return SourceError(
+                f"{request.where}: TLS: {printable(refused, EXCERPT_CHARACTERS)}; check the"
+                " certificate and this machine's date",
+                reason="tls",
+            )
+        reason = next(TRANSPORT_REASONS[c] for c in type(error).__mro__ if c in TRANSPORT_REASONS)
+        # What the library says of our own request may quote its headers.
+        said = b"" if reason == "bad_request" else str(error).encode()
+        detail = sample_text(said, request.secrets, EXCERPT_CHARACTERS)
+        words = ": ".join(filter(None, (type(error).__name__, detail)))
+        return SourceError(f"{request.where}: {words}", reason=reason)
 
     def _judged(self, answer: _Answer) -> _Answer:
-        """Return a 2xx answer; raise for every other status."""
-        if 200 <= answer.status < 300:
-            return answer
-        content = answer.body if isinstance(answer.body, bytes) else b""
-        text = printable(content[:400].decode("utf-8", "replace"), 160)
-        reason = {401: "unauthorised", 403: "forbidden"}.get(answer.status, f"http_{answer.status}")
-        if answer.status == 403 and (problem := page_problem(content)):
-            reason = problem[0]
-        raise SourceError(
-            f"{self._where(answer.url)}: status {answer.status}: {text}",
-            reason=reason,
-            status=answer.status,
-            retry_after=self._retry_after(answer.headers),
+        """Return a success; raise for every other status."""
+        request = answer.request
+        sample = answer.body if isinstance(answer.body, bytes) else b""
+        error = status_error(
+            request.where,
+            answer.status,
+            answer.headers,
+            sample,
+            request.secrets,
+            self.clock.now(),
         )
-
-    def _retry_after(self, headers: httpx.Headers) -> timedelta | None:
-        """Read Retry-After in both forms; a date counts from the server's own clock."""
-        value = headers.get("retry-after", "").strip()
-        if not value:
-            return None
-        if value.isdigit():
-            return timedelta(seconds=int(value[:9]))
-        until, served = _http_date(value), _http_date(headers.get("date", ""))
-        if until is None:
-            return None
-        return max(timedelta(0), until - (served or self.clock.now()))
+        if error is not None:
+            raise error
+        return answer
 
     def _left(self) -> float:
+        """Seconds of the run's budget that remain."""
         return self.settings.http_budget_seconds - (self.monotonic() - self._started)
 
-    def _pause(self, seconds: float) -> None:
-        if seconds > 0:
-            self.sleep(seconds)
-
-    def _out_of_time(self, url: str) -> SourceError:
+    def _out_of_time(self, request: _Request) -> SourceError:
         return SourceError(
-            f"{self._where(url)}: the run's {self.settings.http_budget_seconds:.0f} s are used up",
+            f"{request.where}: the {self.settings.http_budget_seconds:g} s for this run are used"
+            " up; SPOTFLOOR_HTTP_BUDGET_SECONDS allows more",
             reason="budget_exhausted",
         )
-
-    def _too_large(self, url: str, limit: int) -> SourceError:
-        return SourceError(
-            f"{self._where(url)}: the body is larger than {limit // 2**20} MiB", reason="too_large"
-        )
-
-    def _where(self, url: str) -> str:
-        parts = urlsplit(url)
-        return printable(f"{parts.hostname}{parts.path}", 200)
-
-
-class _Plain:
-    """No content encoding."""
-
-    def feed(self, raw: bytes) -> list[bytes]:
-        return [raw]
-
-    def close(self) -> None:
-        pass
-
-
-class _Gzip:
-    """Decodes gzip piece by piece, so that a bomb is noticed before it is unpacked."""
-
-    _STEP = 256 * 1024
-
-    def __init__(self, where: str) -> None:
-        self._where = where
-        self._engine = zlib.decompressobj(zlib.MAX_WBITS | 16)
-        self._any = False
-
-    def feed(self, raw: bytes) -> Any:
-        self._any = self._any or bool(raw)
-        try:
-            while raw:
-                piece = self._engine.decompress(raw, self._STEP)
-                raw = self._engine.unconsumed_tail
-                if piece:
-                    yield piece
-                if self._engine.eof:
-                    raw = self._engine.unused_data
-                    if not raw:
-                        return
-                    self._engine = zlib.decompressobj(zlib.MAX_WBITS | 16)
-        except zlib.error as error:
-            raise SourceError(f"{self._where}: bad gzip: {error}", reason="bad_encoding") from error
-
-    def close(self) -> None:
-        if self._any and not self._engine.eof:
-            raise SourceError(
-                f"{self._where}: the gzip body ends in the middle", reason="bad_encoding"
-            )
-
-
-def _decoder(encoding: str, where: str) -> _Plain | _Gzip:
-    name = encoding.strip().lower()
-    if name in {"", "identity"}:
-        return _Plain()
-    if name in {"gzip", "x-gzip"}:
-        return _Gzip(where)
-    raise SourceError(f"{where}: unknown content encoding {name!r}", reason="bad_encoding")
-
-
-def _http_date(text: str) -> datetime | None:
-    try:
-        return require_utc(parsedate_to_datetime(text))
-    except (TypeError, ValueError):
-        return None
-
-
-def public_url(url: str) -> str:
-    """Return an address that may be stored: without its query if that carries a credential."""
-    parts = urlsplit(url)
-    names = [name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
-    if any(mark in name for name in names for mark in _SECRET_PARAMETERS):
-        return parts._replace(query="").geturl()
-    return url

@@ -49,12 +49,13 @@ def merged(parsed: Parsed) -> tuple[Parsed, frozenset[OfferKey]]:
     return result, frozenset(conflicts)
 
 
-def _fullness(offer: Offer) -> tuple[bool, bool, bool, str, str]:
-    """How much an offer says; texts make the choice independent of order."""
+def _fullness(offer: Offer) -> tuple[bool, bool, bool, str, str, str]:
+    """How much an offer says; the texts make the choice independent of order."""
     return (
         offer.availability is not Availability.UNKNOWN,
         offer.vcpu is not None,
         offer.egress_usd_per_gb is not None,
         offer.source_url,
         offer.note,
+        repr(offer),
     )

@@ -72,12 +72,23 @@ def judge(
         return Verdict(
             RunState.FAILED, "no_offers", "the source listed no offer; stored prices stay"
         )
-    if doubt := _doubt(parsed, stored):
+    held = _holes(parsed, stored, kind)
+    if doubt := _doubt(parsed, stored, complete=not failures):
         reason, detail = doubt
         if not _confirmed(reason, len(parsed.offers), last_run, now):
             return Verdict(RunState.SUSPECT, reason, f"{detail}; stored prices stay")
-        return Verdict(RunState.OK, "confirmed", f"{detail}; confirmed by a second run")
-    held = _holes(parsed, stored, kind)
+        if reason == "offers_halved":
+            # Twice the same short list is the market now, but a scope of which nothing at all
+            # came is a hole, however often it is seen.
+            listed = {(offer.region, offer.purchase_option.value) for offer in parsed.offers}
+            held = frozenset(scope for scope in held if scope not in listed)
+        if not failures:
+            return Verdict(
+                RunState.PARTIAL if held else RunState.OK,
+                "confirmed",
+                f"{detail}; confirmed by a second run",
+                held,
+            )
     if failures:
         words = f"{len(failures)} of the payloads could not be used: {failures[0].detail}"
         return Verdict(RunState.PARTIAL, failures[0].reason, words, held, closing=False)
@@ -89,8 +100,17 @@ def judge(
     return Verdict(RunState.OK)
 
 
-def _doubt(parsed: Parsed, stored: Mapping[OfferKey, Decimal]) -> tuple[str, str] | None:
-    if len(stored) >= MIN_SCOPE["marketplace"] and len(parsed.offers) < MIN_SHARE * len(stored):
+def _doubt(
+    parsed: Parsed, stored: Mapping[OfferKey, Decimal], *, complete: bool
+) -> tuple[str, str] | None:
+    """Say what is odd about the run as a whole, or None.
+
+    Args:
+        complete: every payload was usable; without that a short list needs no other explanation
+            (it closes nothing, and its holes are held).
+    """
+    few = len(stored) >= MIN_SCOPE["marketplace"] and len(parsed.offers) < MIN_SHARE * len(stored)
+    if complete and few:
         return "offers_halved", f"offers fell from {len(stored)} to {len(parsed.offers)}"
     ratios = [
         offer.usd_per_hour / stored[offer.key] for offer in parsed.offers if offer.key in stored

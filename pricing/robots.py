@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 from protego import Protego
 
 KEEP_SECONDS = 86_400.0
+LIMIT_MIB = 1
+"""A robots.txt above this counts as unreadable (RFC 9309 asks for at least 500 KiB)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +30,14 @@ class Rules:
 
 
 class RobotsCache:
-    """Rules by host, kept for a day."""
+    """Rules by scheme, host and port, kept for a day in memory."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[str, tuple[float, Rules]] = {}
 
     def rules(self, url: str, now: float, read: Callable[[str], bytes | None]) -> Rules:
-        """Return the rules of ``url``'s host.
+        """Return the rules that hold for ``url``. What ``read`` raises is passed on, not kept.
 
         Args:
             now: monotonic seconds.
@@ -48,8 +50,7 @@ class RobotsCache:
         if known is not None and now - known[0] < KEEP_SECONDS:
             return known[1]
         body = read(f"{origin}/robots.txt")
-        text = None if body is None else body.decode("utf-8", "replace")
-        rules = Rules(None if text is None else Protego.parse(text))
+        rules = Rules(None if body is None else Protego.parse(body.decode("utf-8-sig", "replace")))
         with self._lock:
             self._known[origin] = (now, rules)
         return rules

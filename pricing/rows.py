@@ -98,6 +98,8 @@ def _reason_of(error: Exception) -> str:
     text = str(error)
     if text.startswith("implausible price"):
         return "implausible_price"
+    if text.startswith("zero price"):
+        return "zero_price"
     if isinstance(error, InvalidOperation) or text.startswith(("no number", "not a number")):
         return "bad_number"
     return "bad_value"
@@ -163,6 +165,8 @@ def load_json(log: RowLog) -> Any | None:
         log.fail("wrong_charset", f"not UTF-8: {error}")
     except RecursionError:
         log.fail("bad_json", "nested too deeply")
+    except ArithmeticError as error:
+        log.fail("bad_json", f"a number beyond all bounds: {type(error).__name__}")
     except ValueError as error:
         at_end = getattr(error, "pos", 0) >= len(body.decode("utf-8", "replace").rstrip()) - 1
         cut = at_end or "Unterminated string" in str(error) or "Expecting" in str(error)

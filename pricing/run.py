@@ -16,8 +16,8 @@ from core.settings import Settings
 from db.engine import Database
 from pricing.collect import Answers, RunSummary, Traffic, collect, given, skip
 from pricing.http import HttpSession
-from pricing.registry import PROVIDERS, by_name
 from pricing.recorded import primary_payloads, provider_folders
+from pricing.registry import PROVIDERS, by_name
 from pricing.source import Payload, Provider
 
 Tell = Callable[[str], None]

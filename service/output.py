@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
@@ -82,3 +84,23 @@ def say(*lines: str) -> None:
     """Tell people something, on standard error."""
     for line in lines:
         sys.stderr.write(f"{line}\n")
+
+
+@contextmanager
+def quiet_solver() -> Iterator[None]:
+    """Keep what the solver's C code prints off standard output, where only data may go.
+
+    HiGHS writes a line of its own now and then; it goes to standard error instead.
+    """
+    sys.stdout.flush()
+    try:
+        saved = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:  # a process without these descriptors has nothing to protect
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)

@@ -71,9 +71,8 @@ def run_up(
 
 def prepare(context: Context) -> None:
     """Bring the schema up to date and load the bundled snapshot if none is there yet."""
-    from pricing.snapshot.load import load_snapshot
-
     from db.migrate import upgrade
+    from pricing.snapshot.load import load_snapshot
 
     before, after = upgrade(context.bare_database)
     if before != after:

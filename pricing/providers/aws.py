@@ -6,10 +6,11 @@ Addresses and shapes as of 2026-09; all but the EC2 API need no key. The old spo
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -19,7 +20,7 @@ from core.clock import iso
 from core.errors import SourceError
 from core.market import Failure, Parsed
 from core.settings import Settings
-from pricing.providers import aws_egress, aws_lists, aws_spot
+from pricing.providers import aws_advice, aws_egress, aws_lists, aws_spot, aws_types
 from pricing.rows import RowLog, load_json
 from pricing.source import Payload, Provider, Session
 
@@ -29,6 +30,9 @@ _ADVISOR = "https://spot-bid-advisor.s3.amazonaws.com/spot-advisor-data.json"
 _LIST_MIB = 1024
 _API_VERSION = "2016-11-15"
 _MAX_PAGES = 50
+_HALF_A_KEY = (
+    "needs both SPOTFLOOR_AWS_ACCESS_KEY_ID and SPOTFLOOR_AWS_SECRET_ACCESS_KEY; set or unset both"
+)
 
 _HISTORY = re.compile(r"describe_spot_price_history_(?P<region>[a-z0-9-]+?)(?:_p\d+)?\.(json|xml)")
 _LIST = re.compile(r"AmazonEC2_(?!region_)(?P<region>[a-z0-9-]+)_index\.(csv|json)")
@@ -37,18 +41,19 @@ _LIST = re.compile(r"AmazonEC2_(?!region_)(?P<region>[a-z0-9-]+)_index\.(csv|jso
 def parse(payloads: Sequence[Payload]) -> Parsed:
     """Parse any of AWS's payloads, told apart by name."""
     result = Parsed()
+    histories: dict[str, list[Payload]] = {}
     for payload in payloads:
-        result.merge(_parse_one(payload))
+        if history := _HISTORY.fullmatch(payload.name):
+            histories.setdefault(history["region"], []).append(payload)
+        else:
+            result.merge(_parse_one(payload))
+    for region, pages in histories.items():
+        result.merge(aws_spot.parse_history(pages, region))
     return result
 
 
 def _parse_one(payload: Payload) -> Parsed:
     name = payload.name
-    if history := _HISTORY.fullmatch(name):
-        of_history = (
-            aws_spot.parse_history_xml if name.endswith(".xml") else aws_spot.parse_history_json
-        )
-        return of_history(payload, history["region"])
     if _LIST.fullmatch(name):
         return (aws_lists.parse_csv if name.endswith(".csv") else aws_lists.parse_json)(payload)
     known = _BY_NAME.get(name)
@@ -84,11 +89,11 @@ def _frozen(payload: Payload) -> Parsed:
 
 _BY_NAME: dict[str, Callable[[Payload], Parsed]] = {
     "AmazonEC2_region_index.json": _no_prices,
-    "describe_instance_types.json": _no_prices,
+    "describe_instance_types.json": aws_types.parse_types,
     "ec2_ondemand_page_feed.json": _cross_check,
     "spot.json": aws_spot.parse_feed,
-    "spot-advisor-data.json": aws_spot.parse_advisor,
-    "get_spot_placement_scores.json": aws_spot.parse_scores,
+    "spot-advisor-data.json": aws_advice.parse_advisor,
+    "get_spot_placement_scores.json": aws_advice.parse_scores,
     "legacy_spot.js": _frozen,
     "AWSDataTransfer_index.csv": aws_egress.parse_csv,
     "AWSDataTransfer_index.json": aws_egress.parse_json,
@@ -120,34 +125,35 @@ def fetch(session: Session) -> Iterator[Payload | Failure]:
     Raises:
         SourceError: not one regional list could be had.
     """
-    regions = session.settings.aws_regions
+    settings = session.settings
     trouble: SourceError | None = None
-    lists = 0
-    for region in regions:
+    latest: Payload | None = None
+    for region in settings.aws_regions:
         name = f"AmazonEC2_{region}_index.csv"
+        url = f"{_LISTS}/AmazonEC2/current/{region}/index.csv"
         try:
-            url = f"{_LISTS}/AmazonEC2/current/{region}/index.csv"
-            yield session.get(name, url, max_mib=_LIST_MIB)
-            lists += 1
+            latest = session.get(name, url, max_mib=_LIST_MIB)
+            yield latest
         except SourceError as error:
             trouble = error
             yield Failure(error.reason, str(error), name)
-    if trouble is not None and lists == 0:
+    if trouble is not None and latest is None:
         raise trouble
-    feed: Payload | None = None
     for name, url in (
         ("spot.json", _FEED),
         ("spot-advisor-data.json", _ADVISOR),
         ("AWSDataTransfer_index.csv", f"{_LISTS}/AWSDataTransfer/current/index.csv"),
     ):
         try:
-            feed = session.get(name, url)
-            yield feed
+            latest = session.get(name, url)
+            yield latest
         except SourceError as error:
             yield Failure(error.reason, str(error), name)
-    if feed is not None and session.settings.aws_access_key_id:
-        for region in regions:
-            yield from _history(session, region, feed.fetched_at)
+    if settings.aws_access_key_id and settings.aws_secret_access_key and latest is not None:
+        for region in settings.aws_regions:
+            yield from _history(session, region, latest.fetched_at)
+    elif settings.aws_access_key_id or settings.aws_secret_access_key:
+        yield Failure("no_key", f"zonal spot prices not read: {_HALF_A_KEY}")
 
 
 def _history(session: Session, region: str, at: datetime) -> Iterator[Payload | Failure]:
@@ -166,7 +172,7 @@ def _history(session: Session, region: str, at: datetime) -> Iterator[Payload | 
             if not found:
                 yield from pages
                 return
-            token = found.group(1).decode("ascii", "replace")
+            token = html.unescape(found.group(1).decode("ascii", "replace"))
     except SourceError as error:
         yield Failure(error.reason, str(error), f"describe_spot_price_history_{region}.xml")
         return
@@ -183,13 +189,10 @@ def signed_request(
     """Return address and signed headers of one page of DescribeSpotPriceHistory.
 
     Raises:
-        SourceError: the key has no secret beside it.
+        SourceError: the key or its secret is missing.
     """
     if settings.aws_access_key_id is None or settings.aws_secret_access_key is None:
-        raise SourceError(
-            "SPOTFLOOR_AWS_ACCESS_KEY_ID is set without SPOTFLOOR_AWS_SECRET_ACCESS_KEY",
-            reason="no_key",
-        )
+        raise SourceError(_HALF_A_KEY, reason="no_key")
     query = {
         "Action": "DescribeSpotPriceHistory",
         "Version": _API_VERSION,
@@ -200,7 +203,7 @@ def signed_request(
     }
     if token:
         query["NextToken"] = token
-    url = f"https://ec2.{region}.amazonaws.com/?{urlencode(sorted(query.items()))}"
+    url = f"https://ec2.{region}.amazonaws.com/?{urlencode(sorted(query.items()), quote_via=quote)}"
     session_token = settings.aws_session_token
     credentials = Credentials(
         settings.aws_access_key_id.get_secret_value(),
@@ -228,8 +231,9 @@ PROVIDER = Provider(
     primary=primary,
     every=timedelta(hours=1),
     notes=(
-        "Spot figures without a zone are regional averages of the public feed; zonal prices need"
-        " SPOTFLOOR_AWS_ACCESS_KEY_ID with the right ec2:DescribeSpotPriceHistory only.",
+        "Spot figures without a zone are the public feed's one figure per region; zonal prices need"
+        " SPOTFLOOR_AWS_ACCESS_KEY_ID and SPOTFLOOR_AWS_SECRET_ACCESS_KEY, with no right but"
+        " ec2:DescribeSpotPriceHistory.",
         "Interruption bands are shares over a trailing month, not an hourly hazard rate.",
     ),
 )

@@ -1,26 +1,38 @@
 """AWS's bulk price list: on-demand prices, as CSV (streamed) and as JSON.
 
-A region's CSV is hundreds of MB, nearly all of it about other things. Lines are filtered as raw
-text before any CSV parsing, so memory stays small whatever the size.
+Nearly every row about an accelerated machine must be dropped too: reservations, other systems,
+other tenancies, capacity blocks (whose fee is not in the list). Each kind is counted by reason.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from typing import Any
 
-from core.market import Offer, Parsed, PurchaseOption
+from core.market import Parsed, PurchaseOption
 from core.money import decimal_of
-from pricing.providers.aws_types import InstanceType, instance_types, is_accelerated_family
-from pricing.rows import Reject, RowLog, as_object, load_json, page_problem
+from pricing.providers.aws_csv import csv_rows
+from pricing.providers.aws_offers import OfferBook, offer_of, paid
+from pricing.providers.aws_types import (
+    InstanceType,
+    instance_types,
+    is_accelerated_family,
+    machine_of,
+)
+from pricing.rows import Reject, RowLog, as_object, load_json
 from pricing.source import Payload
 
-_HEADER_MARK = '"SKU",'
-_METADATA_LINES = 20
+_REQUIRED = (
+    "TermType",
+    "Unit",
+    "PricePerUnit",
+    "Currency",
+    "Instance Type",
+    "Operating System",
+    "Tenancy",
+    "Region Code",
+)
 _ON_DEMAND_TERM = "JRTCKXETXF"
 
 # JSON attribute names, by the CSV's column names that the rules below use.
@@ -37,62 +49,39 @@ _ATTRIBUTES = {
     "Location Type": "locationType",
     "usageType": "usagetype",
     "operation": "operation",
+    "vCPU": "vcpu",
     "GPU": "gpu",
 }
+
+_TYPE = r"(?:p|g|gr|trn|inf)\d[a-z0-9-]*\."
+_AT_START = re.compile(_TYPE)
+_QUOTED = re.compile('"' + _TYPE)
+_BARE = re.compile("," + _TYPE)
+_FAMILIES = ("GPU instance", "Machine Learning ASIC")
+
+
+def _may_matter(line: str) -> bool:
+    """Cheap test on raw text: does the line name an accelerated type or family?
+
+    Several searches that each begin with a fixed character are ten times as fast as one
+    expression with alternatives, over hundreds of MB.
+    """
+    return (
+        any(family in line for family in _FAMILIES)
+        or _QUOTED.search(line) is not None
+        or _BARE.search(line) is not None
+        or _AT_START.match(line) is not None
+    )
 
 
 def parse_csv(payload: Payload) -> Parsed:
     """Parse ``AmazonEC2_{region}_index.csv``."""
     log = RowLog(payload)
-    found = _Prices(log)
-    with payload.open() as raw, io.TextIOWrapper(raw, "utf-8", "replace", newline="") as text:
-        header = _header(log, text)
-        if header is None:
-            return log.done()
-        last = ""
-        for line in text:
-            last = line
-            if not _may_matter(line):
-                log.tally("not_gpu", line, "an instance without accelerator, or no instance")
-                continue
-            with log.row(line):
-                cells = next(csv.reader([line], strict=True), [])
-                if len(cells) != len(header):
-                    raise Reject("bad_shape", f"{len(cells)} cells, the header has {len(header)}")
-                found.add(dict(zip(header, cells, strict=True)))
-    if last and not last.endswith("\n"):
-        log.fail("truncated", "the last line has no end: the body was cut")
-    found.finish(whole=bool(last.endswith("\n")) or not last)
-    return log.done()
-
-
-def _header(log: RowLog, text: io.TextIOWrapper) -> list[str] | None:
-    """Skip the metadata lines and return the column names; on trouble log a failure."""
-    seen = ""
-    for _ in range(_METADATA_LINES):
-        line = text.readline(1 << 20)
-        if not line:
-            break
-        seen += line[:2000]
-        if line.startswith(_HEADER_MARK) or "Instance Type" in line or "From Location" in line:
-            try:
-                return next(csv.reader([line]))
-            except csv.Error as error:
-                log.fail("bad_csv", f"the header cannot be read: {error}")
-                return None
-    problem = page_problem(seen.encode())
-    log.fail(*(problem or ("bad_csv", "no header line in the first lines")))
-    return None
-
-
-def _may_matter(line: str) -> bool:
-    """Cheap test on the raw text: does the line name an accelerated instance type?"""
-    return _ACCELERATED.search(line) is not None
-
-
-_ACCELERATED = re.compile(
-    r'[",](?:p[2-6]|g[2-7]|gr6|trn|inf)[a-z0-9-]*\.(?:\d*xlarge|large|metal)[",]'
-)
+    book = OfferBook()
+    for row in csv_rows(log, _REQUIRED, _may_matter):
+        with log.row(row):
+            _add(log, book, row)
+    return _finish(log, book)
 
 
 def parse_json(payload: Payload) -> Parsed:
@@ -101,22 +90,22 @@ def parse_json(payload: Payload) -> Parsed:
     document = load_json(log)
     if document is None:
         return log.done()
-    found = _Prices(log)
+    book = OfferBook()
     try:
         products = as_object(as_object(document, "the document").get("products"), "products")
         terms = as_object(document.get("terms"), "terms")
+        kinds = {kind: as_object(by_sku, f"terms.{kind}") for kind, by_sku in terms.items()}
     except Reject as wrong:
         log.fail(wrong.reason, wrong.detail)
         return log.done()
-    for kind, by_sku in terms.items():
-        for sku, offers in (by_sku if isinstance(by_sku, dict) else {}).items():
+    for kind, by_sku in kinds.items():
+        for sku, offers in by_sku.items():
             with log.row({"term": kind, "sku": sku}):
                 product = as_object(products.get(sku), f"product {sku}")
                 for row in _json_rows(kind, product, as_object(offers, "the offers of a SKU")):
                     with log.row(row):
-                        found.add(row)
-    found.finish(whole=True)
-    return log.done()
+                        _add(log, book, row)
+    return _finish(log, book)
 
 
 def _json_rows(
@@ -142,94 +131,77 @@ def _json_rows(
                 }
 
 
-class _Prices:
-    """Collects accepted rows, so that two prices for one offer are seen as a conflict."""
-
-    def __init__(self, log: RowLog) -> None:
-        self._log = log
-        self._found: dict[tuple[str, str], list[tuple[Decimal, Mapping[str, str]]]] = {}
-
-    def add(self, row: Mapping[str, str]) -> None:
-        """Accept a row or reject it.
-
-        Raises:
-            Reject: the row must not become an offer.
-        """
-        _classify(row)
-        price = decimal_of(row["PricePerUnit"])
-        if price <= 0:
-            raise Reject("zero_price", "zero means unknown, never free")
-        self._found.setdefault((row["Region Code"], row["Instance Type"]), []).append((price, row))
-
-    def finish(self, *, whole: bool) -> None:
-        """Turn what was collected into offers; of a cut body only what it holds."""
-        del whole  # what a cut body holds is right; its end is missing, and that is a failure
-        for (region, name), rows in self._found.items():
-            prices = {price for price, _ in rows}
-            if len(prices) > 1:
-                for _, row in rows:
-                    self._log.reject("price_conflict", row, f"{region} {name}: several prices")
-                continue
-            for _, row in rows[1:]:
-                self._log.tally("duplicate", row, "the same price stated again")
-            price, row = rows[0]
-            with self._log.row(row):
-                self._log.offer(_offer(self._log.payload, row, instance_types()[name], price))
+def _finish(log: RowLog, book: OfferBook) -> Parsed:
+    book.close()
+    if not log.parsed.offers and not log.parsed.failures:
+        log.fail("no_offers", "the list holds no Linux on-demand price of an accelerated machine")
+    return log.done()
 
 
-def _classify(row: Mapping[str, str]) -> None:
-    """Say why a row is no Linux on-demand price of an accelerated machine; else return."""
-    name = row["Instance Type"]
-    if row["TermType"] != "OnDemand":
-        raise Reject("reserved_term", f"term type {row['TermType']}")
-    if not name or not is_accelerated_family(name):
-        raise Reject("not_gpu", "no accelerated instance type")
-    if row.get("Unit", "Hrs") != "Hrs":
-        raise Reject("unit", f"unit {row['Unit']}, not Hrs")
-    if row.get("Currency", "USD") != "USD":
-        raise Reject("currency", f"currency {row['Currency']}, not USD")
-    if row.get("MarketOption", "OnDemand") not in {"OnDemand", ""}:
-        raise Reject("capacity_block", f"market option {row['MarketOption']}")
-    if row.get("OfferTermCode", _ON_DEMAND_TERM) not in {_ON_DEMAND_TERM, ""}:
-        raise Reject("term_code", f"offer term code {row['OfferTermCode']}")
-    if ":CB" in row.get("operation", ""):
-        raise Reject("capacity_block", f"operation {row['operation']}")
-    if row.get("CapacityStatus", "Used") not in {"Used", ""}:
-        raise Reject("capacity_reservation", f"capacity status {row['CapacityStatus']}")
-    if row["Tenancy"] != "Shared":
-        raise Reject("tenancy", f"tenancy {row['Tenancy']}")
-    if row["Operating System"] != "Linux":
-        raise Reject("operating_system", f"operating system {row['Operating System']}")
-    if row.get("Pre Installed S/W", "NA") not in {"", "NA"}:
-        raise Reject("preinstalled_software", f"with {row['Pre Installed S/W']}")
-    if row.get("License Model", "No License required") not in {"No License required", ""}:
-        raise Reject("license", f"license model {row['License Model']}")
-    if name not in instance_types():
-        raise Reject("unknown_instance_type", f"{name} is not in our table of AWS types")
+def _add(log: RowLog, book: OfferBook, row: Mapping[str, str]) -> None:
+    """Note a row's price, or count why it is none.
 
-
-def _offer(
-    payload: Payload, row: Mapping[str, str], machine: InstanceType, price: Decimal
-) -> Offer:
-    local = row.get("Location Type", "AWS Region") not in {"AWS Region", ""}
-    notes = []
-    if machine.gpu_count < 1:
-        notes.append(f"{machine.gpu_count} of a GPU")
-    if local:
-        notes.append(row["Location Type"])
-    return Offer(
-        provider="aws",
+    Raises:
+        Reject: a Linux on-demand row of an accelerated machine that cannot be believed.
+    """
+    if dropped := _not_ours(row):
+        log.tally(dropped[0], row, dropped[1])
+        return
+    price = paid(row["PricePerUnit"])
+    machine = machine_of(row["Instance Type"])
+    offer = offer_of(
+        log.payload,
+        machine,
+        PurchaseOption.ON_DEMAND,
+        price,
         region=row["Region Code"],
-        instance_type=machine.name,
-        gpu=machine.gpu,
-        accelerator=machine.accelerator,
-        gpu_count=machine.gpu_count,
-        vram_gib=machine.vram_gib,
-        vcpu=machine.vcpu,
-        ram_gib=machine.ram_gib,
-        purchase_option=PurchaseOption.ON_DEMAND,
-        usd_per_hour=price,
-        source_url=payload.url,
-        observed_at=payload.fetched_at,
-        note="; ".join(notes),
+        notes=tuple(_notes(row, machine)),
     )
+    book.add(log, row, offer)
+
+
+def _not_ours(row: Mapping[str, str]) -> tuple[str, str] | None:
+    """Say why a row is no Linux on-demand price of an accelerated machine (reason, detail)."""
+    name = row["Instance Type"]
+    if not name or not (
+        name in instance_types()
+        or is_accelerated_family(name)
+        or row.get("GPU", "") not in {"", "0", "NA"}
+    ):
+        return "not_gpu", "an instance without accelerator, or no instance"
+    if row["TermType"] != "OnDemand":
+        return "reserved_term", f"term type {row['TermType']}"
+    if ":CB" in row.get("operation", ""):
+        return "capacity_block", f"operation {row['operation']}"
+    for column, accepted, reason in _RULES:
+        value = row.get(column, "")
+        if value not in accepted and (value or column in _REQUIRED):
+            return reason, f"{column} is {value!r}"
+    if "BoxUsage:" not in row.get("usageType", "") and row.get("usageType"):
+        return "usage_type", f"usage type {row['usageType']}"
+    return None
+
+
+# In this order: what a row is sold as comes before what runs on it.
+_RULES: tuple[tuple[str, frozenset[str], str], ...] = (
+    ("MarketOption", frozenset({"OnDemand"}), "capacity_block"),
+    ("CapacityStatus", frozenset({"Used"}), "capacity_reservation"),
+    ("OfferTermCode", frozenset({_ON_DEMAND_TERM}), "term_code"),
+    ("Product Family", frozenset({"Compute Instance", "Compute Instance (bare metal)"}), "family"),
+    ("Unit", frozenset({"Hrs"}), "unit"),
+    ("Currency", frozenset({"USD"}), "currency"),
+    ("Tenancy", frozenset({"Shared"}), "tenancy"),
+    ("Operating System", frozenset({"Linux"}), "operating_system"),
+    ("Pre Installed S/W", frozenset({"NA"}), "preinstalled_software"),
+    ("License Model", frozenset({"No License required"}), "license"),
+)
+
+
+def _notes(row: Mapping[str, str], machine: InstanceType) -> Iterator[str]:
+    """What a reader should know: a zone that is no region, a count that the table contradicts."""
+    if (where := row.get("Location Type", "")) not in {"", "AWS Region"}:
+        yield where
+    for column, known in (("GPU", machine.gpu_count), ("vCPU", machine.vcpu)):
+        stated = row.get(column, "")
+        if stated not in {"", "NA"} and decimal_of(stated) != known:
+            yield f"the list says {stated} {column}, AWS's type table {known}"

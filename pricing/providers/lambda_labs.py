@@ -59,7 +59,7 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
 
 
 def _api(log: RowLog) -> None:
-    body = load_json(log)
+    body = _json(log)
     if body is None:
         return
     if isinstance(body, dict) and isinstance(error := body.get("error"), dict):
@@ -74,6 +74,15 @@ def _api(log: RowLog) -> None:
     for row in types.values():
         with log.row(row):
             _instance_type(log, as_object(row, "an instance type"))
+
+
+def _json(log: RowLog) -> Any | None:
+    """Read the payload as JSON; a number beyond what Decimal holds spoils the whole payload."""
+    try:
+        return load_json(log)
+    except ArithmeticError as error:
+        log.fail("bad_json", f"a number out of range: {error}")
+        return None
 
 
 def _instance_type(log: RowLog, row: dict[str, Any]) -> None:

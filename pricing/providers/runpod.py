@@ -85,10 +85,19 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
         log = RowLog(payload)
         if payload.name.lower().endswith((".html", ".htm")):
             parse_page(log)
-        elif (body := load_json(log)) is not None:
+        elif (body := _json(log)) is not None:
             _answer(log, body)
         result.merge(log.done())
     return result
+
+
+def _json(log: RowLog) -> Any | None:
+    """Read the payload as JSON; a number beyond what Decimal holds spoils the whole payload."""
+    try:
+        return load_json(log)
+    except ArithmeticError as error:
+        log.fail("bad_json", f"a number out of range: {error}")
+        return None
 
 
 def _answer(log: RowLog, body: object) -> None:
@@ -263,7 +272,7 @@ def _questions(types: Payload) -> list[Request]:
         SourceError: the list is unusable or names no place.
     """
     log = RowLog(types)
-    body = load_json(log)
+    body = _json(log)
     data = body.get("data") if isinstance(body, dict) else None
     if isinstance(body, dict) and body.get("errors"):
         log.fail("graphql_error", _error_text(body["errors"]))

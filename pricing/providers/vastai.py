@@ -103,7 +103,7 @@ def _payload(log: RowLog) -> None:
     if b"too frequent" in body[:1000]:
         log.fail("rate_limited", printable(body[:200].decode("utf-8", "replace"), 200))
         return
-    answer = load_json(log)
+    answer = _json(log)
     if answer is None:
         return
     if not isinstance(answer, dict):
@@ -118,6 +118,15 @@ def _payload(log: RowLog) -> None:
         log.fail("error_answer", f"{answer['error']}: {answer.get('msg', '')}")
     else:
         log.fail("not_a_price_list", "no offers in the answer")
+
+
+def _json(log: RowLog) -> Any | None:
+    """Read the payload as JSON; a number beyond what Decimal holds spoils the whole payload."""
+    try:
+        return load_json(log)
+    except ArithmeticError as error:
+        log.fail("bad_json", f"a number out of range: {error}")
+        return None
 
 
 def _asks(log: RowLog, rows: object) -> None:
@@ -161,6 +170,7 @@ def _ask(log: RowLog, row: JsonObject, machines: dict[int, set[Rates]]) -> None:
         bid = decimal_of(row["min_bid"])
         if bid > 0:  # 0 stands for "not interruptible"
             prices[PurchaseOption.SPOT] = bid
+    before = len(log.parsed.offers)
     for option, usd in prices.items():
         with log.row(row):
             log.offer(
@@ -174,7 +184,7 @@ def _ask(log: RowLog, row: JsonObject, machines: dict[int, set[Rates]]) -> None:
                 )
             )
     # The bid search lists the same machines again; one of the two is enough.
-    if not is_bid:
+    if not is_bid and len(log.parsed.offers) > before:
         rates = (facts["egress_usd_per_gb"], facts["ingress_usd_per_gb"])
         if any(rate is not None for rate in rates):
             machines.setdefault(_whole(row["machine_id"], 10**15), set()).add(rates)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from service.commands.options import Json
-from service.output import print_json, say
+from service.output import print_json
 
 
 def effective_cost(
@@ -33,4 +33,4 @@ def effective_cost(
     if json:
         print_json(report)
         return
-    say(*report["text"])
+    typer.echo("\n".join(report["text"]))

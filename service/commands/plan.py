@@ -2,6 +2,342 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
 
+from core.errors import DataError, InputError
+from service.commands.options import Json, ProviderNames, provider_names, read_gpu
+from service.output import print_json, print_table, quiet_solver, say
+
+if TYPE_CHECKING:
+    from optimizer.workload import Limits, Workload
+
 app = typer.Typer(help="Plan the cheapest fleet that meets a workload.", no_args_is_help=True)
+
+
+@app.callback()
+def _plan() -> None:
+    """Plan the cheapest fleet that meets a workload."""
+
+
+@app.command()
+def solve(
+    spec: Annotated[
+        Path | None, typer.Argument(help="TOML file with the same names as the options.")
+    ] = None,
+    example: Annotated[bool, typer.Option("--example", help="Solve the built-in example.")] = False,
+    name: Annotated[str | None, typer.Option(help="Label of the workload.")] = None,
+    gpu: Annotated[
+        str | None, typer.Option("--gpu", "-g", help="GPUs allowed, e.g. L40S or 'H100,H200'.")
+    ] = None,
+    gpus_per_replica: Annotated[int | None, typer.Option(help="GPUs of one replica.")] = None,
+    vram_gib: Annotated[
+        float | None, typer.Option(help="Usable GiB that one replica needs, all its GPUs together.")
+    ] = None,
+    floor: Annotated[
+        float | None, typer.Option(help="Replicas needed at the quietest hour.")
+    ] = None,
+    ceiling: Annotated[float | None, typer.Option(help="Replicas needed at the busiest.")] = None,
+    floor_rps: Annotated[
+        float | None, typer.Option(help="Requests/s at the quietest hour.")
+    ] = None,
+    ceiling_rps: Annotated[float | None, typer.Option(help="Requests/s at the busiest.")] = None,
+    rps_per_replica: Annotated[
+        float | None, typer.Option(help="Requests/s that one replica serves.")
+    ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with 24 or 168 hourly values (replicas, or requests/s with a rate)."
+        ),
+    ] = None,
+    availability: Annotated[
+        float | None, typer.Option(help="Share of the demand to serve, e.g. 0.99.")
+    ] = None,
+    reload_minutes: Annotated[
+        float | None, typer.Option(help="Minutes from an instance's start to serving.")
+    ] = None,
+    headroom: Annotated[float | None, typer.Option(help="Extra capacity, e.g. 0.15.")] = None,
+    tokens_in: Annotated[float | None, typer.Option(help="Input tokens per request.")] = None,
+    tokens_out: Annotated[float | None, typer.Option(help="Output tokens per request.")] = None,
+    egress_gb: Annotated[float | None, typer.Option(help="Traffic out in GB a month.")] = None,
+    weights_gb: Annotated[float | None, typer.Option(help="Model size in GB (downloads).")] = None,
+    provider: ProviderNames = None,
+    region: Annotated[
+        list[str] | None, typer.Option("--region", "-r", help="Region prefix; repeatable.")
+    ] = None,
+    community: Annotated[
+        bool | None, typer.Option("--community/--no-community", help="Take private hosts too.")
+    ] = None,
+    max_instances: Annotated[int | None, typer.Option(help="Most instances at one time.")] = None,
+    max_gpus: Annotated[int | None, typer.Option(help="Most GPUs at one time.")] = None,
+    max_zone_share: Annotated[
+        float | None, typer.Option(help="Largest share of the capacity in one zone, e.g. 0.5.")
+    ] = None,
+    max_provider_share: Annotated[
+        float | None, typer.Option(help="Largest share of the capacity at one provider.")
+    ] = None,
+    quota: Annotated[
+        list[str] | None, typer.Option(help="GPUs at a provider, e.g. aws=32; repeatable.")
+    ] = None,
+    origin: Annotated[str | None, typer.Option(help="live or snapshot.")] = None,
+    json: Json = False,
+) -> None:
+    """Choose how many of which instances to run on demand and on spot, hour by hour.
+
+    Exit code 3 when no fleet meets the target within the limits; what to relax is named.
+    """
+    from db.engine import reading
+    from optimizer.plan import solve_plan
+    from optimizer.supply import read_supply
+    from service.context import make_context
+
+    given: dict[str, Any] = {
+        "name": name, "gpu": gpu, "gpus_per_replica": gpus_per_replica, "vram_gib": vram_gib,
+        "floor": floor, "ceiling": ceiling, "floor_rps": floor_rps, "ceiling_rps": ceiling_rps,
+        "rps_per_replica": rps_per_replica, "profile": profile, "availability": availability,
+        "reload_minutes": reload_minutes, "headroom": headroom, "tokens_in": tokens_in,
+        "tokens_out": tokens_out, "egress_gb": egress_gb, "weights_gb": weights_gb,
+        "provider": provider, "region": region, "community": community,
+        "max_instances": max_instances, "max_gpus": max_gpus, "max_zone_share": max_zone_share,
+        "max_provider_share": max_provider_share, "quota": quota, "origin": origin,
+    }  # fmt: skip
+    values = {**_from_file(spec, set(given)), **{k: v for k, v in given.items() if v is not None}}
+    if values.get("origin") not in {None, "live", "snapshot"}:
+        raise InputError(f"--origin {values['origin']}: write live or snapshot")
+    workload = _example(values) if example else workload_of(values)
+    context = make_context()
+    with reading(context.database) as session:
+        supply = read_supply(
+            session,
+            context.clock.now(),
+            gpus=workload.gpus,
+            providers=provider_names(values.get("provider")),
+            regions=values.get("region") or (),
+            community=bool(values.get("community")),
+            origin=values.get("origin"),
+        )
+    if supply.prices_as_of is None:
+        raise DataError("no prices are stored yet; run 'spotfloor scrape run' or 'spotfloor up'")
+    with quiet_solver():
+        plan = solve_plan(
+            workload,
+            supply.options,
+            snapshot_id=supply.snapshot_id,
+            prices_as_of=supply.prices_as_of,
+            left_out=supply.left_out,
+        )
+    document = plan.to_json()
+    if json:
+        print_json(document)
+    else:
+        _print_plan(document)
+
+
+def _example(values: dict[str, Any]) -> Workload:
+    from optimizer.example import example_workload
+
+    if extra := sorted(set(values) - {"origin"}):
+        raise InputError(f"--example goes with no other input, not with {', '.join(extra)}")
+    return example_workload()
+
+
+def _from_file(spec: Path | None, known: set[str]) -> dict[str, Any]:
+    """Read a TOML specification; the command line overrides it."""
+    import difflib
+    import tomllib
+
+    if spec is None:
+        return {}
+    try:
+        values = tomllib.loads(spec.read_text("utf-8"))
+    except OSError as error:
+        raise InputError(f"{spec}: cannot read: {error.strerror}; give a TOML file") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{spec}: no TOML: {error}") from None
+    for key in values:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
+            raise InputError(f"{spec}: unknown key {key!r}; {hint}")
+    if isinstance(values.get("profile"), str):
+        values["profile"] = spec.parent / values["profile"]
+    return values
+
+
+def workload_of(values: dict[str, Any]) -> Workload:
+    """Build a workload from option values.
+
+    Raises:
+        InputError: a value is missing or unusable; the message names it.
+    """
+    from optimizer.workload import Workload, demand_from_rates
+
+    cards = _cards(values.get("gpu"))
+    if not cards and values.get("vram_gib") is None:
+        raise InputError("say what a replica needs: --gpu NAME, or --vram-gib, or both")
+    rate = values.get("rps_per_replica")
+    demand = _demand(values)
+    in_rates = values.get("floor_rps") is not None or (
+        values.get("profile") is not None and rate is not None
+    )
+    if in_rates:
+        if rate is None:
+            raise InputError(
+                "--floor-rps needs --rps-per-replica, the rate that one replica serves"
+            )
+        demand = demand_from_rates(demand, float(rate))
+    numbers = {
+        key: float(values[name])
+        for key, name in (
+            ("availability", "availability"),
+            ("reload_minutes", "reload_minutes"),
+            ("headroom", "headroom"),
+            ("tokens_in", "tokens_in"),
+            ("tokens_out", "tokens_out"),
+            ("egress_gb_per_month", "egress_gb"),
+            ("weights_gb", "weights_gb"),
+            ("vram_gib_per_replica", "vram_gib"),
+            ("requests_per_second_per_replica", "rps_per_replica"),
+        )
+        if values.get(name) is not None
+    }
+    return Workload(
+        name=str(values.get("name") or "workload"),
+        demand=demand,
+        gpus=cards,
+        gpus_per_replica=int(values.get("gpus_per_replica") or 1),
+        limits=_limits(values),
+        **numbers,  # type: ignore[arg-type]
+    )
+
+
+def _cards(text: object) -> tuple[str, ...]:
+    names = text if isinstance(text, list) else str(text or "").replace(";", ",").split(",")
+    found: dict[str, None] = {}
+    for name in names:
+        if str(name).strip():
+            found.update(dict.fromkeys(read_gpu(str(name).strip()).ids))
+    return tuple(found)
+
+
+def _demand(values: dict[str, Any]) -> tuple[float, ...]:
+    from optimizer.workload import daily_profile
+
+    pairs = [
+        (low, high)
+        for low, high in (("floor", "ceiling"), ("floor_rps", "ceiling_rps"))
+        if values.get(low) is not None or values.get(high) is not None
+    ]
+    if values.get("profile") is not None:
+        if pairs:
+            raise InputError("--profile already says the demand; leave out --floor and --ceiling")
+        return _profile(Path(str(values["profile"])))
+    if len(pairs) != 1:
+        raise InputError(
+            "say the demand once: --floor and --ceiling in replicas,"
+            " or --floor-rps and --ceiling-rps, or --profile FILE"
+        )
+    low, high = pairs[0]
+    ceiling = values.get(high)
+    floor = values.get(low)
+    if ceiling is None or floor is None:
+        missing = (high if ceiling is None else low).replace("_", "-")
+        raise InputError(f"--{missing} is missing; floor and ceiling go together")
+    return daily_profile(float(floor), float(ceiling))
+
+
+def _profile(path: Path) -> tuple[float, ...]:
+    """Read hourly values: numbers apart by commas, blanks or lines; # starts a comment."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"--profile {path}: cannot read: {error}") from None
+    values = []
+    for number, line in enumerate(text.splitlines(), 1):
+        for word in line.partition("#")[0].replace(",", " ").split():
+            try:
+                values.append(float(word))
+            except ValueError:
+                raise InputError(
+                    f"--profile {path} line {number}: {word!r} is no number;"
+                    " give 24 or 168 hourly values"
+                ) from None
+    return tuple(values)
+
+
+def _limits(values: dict[str, Any]) -> Limits:
+    from optimizer.workload import Limits
+
+    quotas: dict[str, int] = {}
+    given = values.get("quota") or []
+    pairs = (
+        given.items() if isinstance(given, dict) else (str(q).partition("=")[::2] for q in given)
+    )
+    for provider, count in pairs:
+        provider_names([provider])
+        try:
+            quotas[provider] = int(count)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"--quota {provider}={count}: write PROVIDER=GPUS, e.g. aws=32"
+            ) from None
+    return Limits(
+        max_instances=values.get("max_instances"),
+        max_gpus=values.get("max_gpus"),
+        max_zone_share=values.get("max_zone_share"),
+        max_provider_share=values.get("max_provider_share"),
+        quotas=quotas,
+    )
+
+
+def _print_plan(document: dict[str, Any]) -> None:
+    typer.echo(document["summary"])
+    cost, service = document["cost"], document["service"]
+    print_table(
+        [
+            ("role", "role"),
+            ("count", "instances>"),
+            ("card", "GPUs"),
+            ("option", "option"),
+            ("place", "where"),
+            ("type", "instance type"),
+            ("price", "USD/h each>"),
+            ("as_of", "price of"),
+            ("hazard", "preemptions/h up>"),
+        ],
+        [
+            {
+                "role": row["role"],
+                "count": str(row["instances_max"])
+                if row["instances_min"] == row["instances_max"]
+                else f"{row['instances_min']}-{row['instances_max']}",
+                "card": f"{row['gpu_count']} x {row['gpu']}",
+                "option": row["purchase_option"].replace("_", "-"),
+                "place": f"{row['provider']} {row['zone'] or row['region']}",
+                "type": row["instance_type"],
+                "price": row["usd_per_instance_hour"],
+                "as_of": str(row["price_as_of"])[:10],
+                "hazard": f"{row['hazard_per_hour']:g}",
+            }
+            for row in document["fleet"]
+        ],
+    )
+    per_million = cost["usd_per_million_tokens"]
+    lines = [
+        f"cost     {cost['usd_per_month']} USD a month: compute {cost['compute_usd_per_month']},"
+        f" reloads {cost['preemption_usd_per_month']}, egress {cost['egress_usd_per_month']}"
+        + (f"; {per_million} USD per million tokens" if per_million else ""),
+        f"service  {service['served_share']:.3%} of the demand (asked {service['target']:.3%}),"
+        f" worst hour {service['worst_hour_served_share']:.2%},"
+        f" {service['preemptions_per_day']:.1f} preemptions a day",
+        "",
+        *(f"why      {line}" for line in document["why"]),
+        *(f"warning  {line}" for line in document["warnings"]),
+        "",
+        f"plan {document['plan_id']} on prices {document['snapshot_id']}",
+    ]
+    typer.echo("\n".join(lines))
+    say()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -103,35 +105,23 @@ def _print_runs(summaries: list[RunSummary], snapshot: str, *, json: bool) -> No
     )
 
 
-class _Teller:
-    """Shows progress on a terminal, nothing in a pipe or beside JSON."""
-
-    def __init__(self, progress: object, task: object) -> None:
-        self._progress, self._task = progress, task
-
-    def __call__(self, text: str) -> None:
-        update = getattr(self._progress, "update", None)
-        if update is not None:
-            update(self._task, description=text)
-
-
-def _progress(*, json: bool) -> object:
-    import sys
-
+@contextmanager
+def _progress(*, json: bool) -> Iterator[Callable[[str], None]]:
+    """Show what is being done on a terminal; nothing in a pipe or beside JSON."""
     if json or not sys.stderr.isatty():
-        return nullcontext(_Teller(None, None))
-    from contextlib import contextmanager
-
+        yield lambda _: None
+        return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    @contextmanager
-    def shown():  # type: ignore[no-untyped-def]
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            yield _Teller(progress, progress.add_task("starting", total=None))
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("starting", total=None)
 
-    return shown()
+        def tell(text: str) -> None:
+            progress.update(task, description=text)
+
+        yield tell
 
 
 @app.command()
@@ -149,8 +139,8 @@ def parse(
     """
     from core.clock import SystemClock
     from pricing.merge import merged
-    from pricing.registry import by_name
     from pricing.recorded import payload_of
+    from pricing.registry import by_name
     from service.shapes import (
         failure_shape,
         observation_shape,
@@ -185,7 +175,7 @@ def parse(
         raise typer.Exit(FAILED_EXIT)
 
 
-def _print_parsed(document: dict[str, list[dict[str, object]]] | dict[str, object]) -> None:
+def _print_parsed(document: Mapping[str, object]) -> None:
     offers, rejected = document["offers"], document["rejected"]
     egress, observations = document["egress"], document["observations"]
     assert isinstance(offers, list)
