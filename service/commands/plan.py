@@ -210,7 +210,7 @@ def workload_of(values: dict[str, Any]) -> Workload:
         gpus=cards,
         gpus_per_replica=int(values.get("gpus_per_replica") or 1),
         limits=_limits(values),
-        **numbers,  # type: ignore[arg-type]
+        **numbers,
     )
 
 
