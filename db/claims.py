@@ -11,7 +11,6 @@ from typing import Any
 
 from sqlalchemy import Engine, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import CursorResult
 from sqlalchemy.orm import Session
 
 from db.engine import writing
@@ -45,12 +44,16 @@ def claim(
     }
     with writing(engine) as session:
         dialect = postgresql if engine.dialect.name == "postgresql" else sqlite
-        inserted = session.execute(
-            dialect.insert(ClaimRow).values(**values).on_conflict_do_nothing()
+        # RETURNING says what was written; a driver's row count of an insert may be unknown.
+        inserted = session.scalars(
+            dialect.insert(ClaimRow)
+            .values(**values)
+            .on_conflict_do_nothing()
+            .returning(ClaimRow.worker)
         )
-        if _count(inserted) == 1:
+        if inserted.first() is not None:
             return True
-        taken = session.execute(
+        taken = session.scalars(
             update(ClaimRow)
             .where(
                 ClaimRow.job == job,
@@ -64,8 +67,10 @@ def claim(
                 lease_until=now + lease,
                 attempts=ClaimRow.attempts + 1,
             )
+            .returning(ClaimRow.worker)
+            .execution_options(synchronize_session=False)
         )
-        return _count(taken) == 1
+        return taken.first() is not None
 
 
 def finish(
@@ -92,10 +97,13 @@ def last_finished(session: Session, job: str) -> datetime | None:
 
 def forget_claims(session: Session, before: datetime) -> int:
     """Delete ended claims older than ``before``; returns how many."""
-    result = session.execute(
-        delete(ClaimRow).where(ClaimRow.finished_at.is_not(None), ClaimRow.finished_at < before)
+    gone = session.scalars(
+        delete(ClaimRow)
+        .where(ClaimRow.finished_at.is_not(None), ClaimRow.finished_at < before)
+        .returning(ClaimRow.slot)
+        .execution_options(synchronize_session=False)
     )
-    return _count(result)
+    return len(gone.all())
 
 
 def sign_of_life(engine: Engine, worker: str, *, now: datetime, stopped: bool = False) -> None:
@@ -113,7 +121,3 @@ def workers(session: Session) -> list[tuple[str, datetime, datetime, datetime | 
     """Return (name, started, last seen, stopped) of each worker, newest sign first."""
     rows = session.scalars(select(WorkerRow).order_by(WorkerRow.seen_at.desc()))
     return [(row.name, row.started_at, row.seen_at, row.stopped_at) for row in rows]
-
-
-def _count(result: object) -> int:
-    return result.rowcount if isinstance(result, CursorResult) else 0

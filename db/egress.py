@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from core.market import EgressTariff, EgressTier
 from db.models import TariffRow, TierRow
+from db.types import as_milli, as_nano
 
 _Ladder = tuple[tuple[Decimal, Decimal | None, Decimal | None], ...]
 
@@ -57,7 +58,8 @@ def _write_one(
     if row is not None:
         if at < row.last_seen:
             return 0
-        same = row.unit == tariff.unit and row.free_gb_per_month == tariff.free_gb_per_month
+        free = as_milli(tariff.free_gb_per_month)
+        same = row.unit == tariff.unit and row.free_gb_per_month == free
         if same and _ladder(session, row.id) == _ladder_of(tariff):
             row.last_seen = at
             row.source_url = tariff.source_url[:2000]
@@ -127,7 +129,16 @@ def _ladder(session: Session, tariff_id: int) -> _Ladder:
 
 
 def _ladder_of(tariff: EgressTariff) -> _Ladder:
-    return tuple((tier.from_gb, tier.to_gb, tier.usd_per_gb) for tier in tariff.tiers)
+    """The ladder as it will be read back; a price with more digits is no change."""
+    return tuple(
+        (_thousandths(tier.from_gb), as_milli(tier.to_gb), as_nano(tier.usd_per_gb))
+        for tier in tariff.tiers
+    )
+
+
+def _thousandths(value: Decimal) -> Decimal:
+    rounded = as_milli(value)
+    return value if rounded is None else rounded
 
 
 def tariffs(

@@ -15,6 +15,8 @@ from sqlalchemy.orm import Session
 
 from core.errors import ConfigError, DatabaseError
 
+__all__ = ["Database", "Session", "make_engine", "reading", "translated", "writing"]
+
 Database = Engine
 """A database, as the packages above hold it: opaque, only passed back to ``db``."""
 

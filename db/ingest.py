@@ -13,7 +13,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import bindparam, insert, select, text, update
+from sqlalchemy import bindparam, func, insert, select, text, update
 from sqlalchemy.orm import Session
 
 from core.market import EXCERPT_LIMIT, Offer, OfferKey, printable
@@ -21,7 +21,8 @@ from db.catalog import sync_gpus, sync_source
 from db.egress import write_tariffs
 from db.models import OfferRow, PayloadRow, RejectionRow, RunRow, SpanRow
 from db.observations import write_observations
-from db.records import WROTE, RunReport, RunResult
+from db.records import WROTE, RunReport, RunResult, RunState
+from db.types import as_milli, as_nano
 
 _EXCERPTS_PER_REASON = 20
 """Rejections stored with their own excerpt per reason and file; the rest are counted."""
@@ -34,7 +35,9 @@ def write_run(session: Session, report: RunReport) -> RunResult:
 
     An offer priced as before keeps its span. A changed price or stock closes the span and opens
     another. An offer that the run does not list ends, unless its scope is held. An observation
-    older than what is stored changes nothing.
+    older than what is stored changes nothing: neither the price of a known offer, nor the end of
+    one that is gone, nor (except in additive loads) the absence of one that a later run does not
+    list.
 
     Raises:
         DatabaseError: through the surrounding ``writing`` block; nothing is half-written then.
@@ -106,7 +109,7 @@ def _insert_rejections(session: Session, run_id: int, report: RunReport) -> None
             "reason": failure.reason[:64],
             "detail": failure.detail,
             "excerpt": "",
-            "source_file": failure.source_file[:300],
+            "source_file": printable(failure.source_file, 300),
             "count": 1,
         }
         for failure in (*report.parsed.failures, *report.fetch_failures)
@@ -125,10 +128,11 @@ def _insert_rejections(session: Session, run_id: int, report: RunReport) -> None
             "reason": item.reason[:64],
             "detail": item.detail,
             "excerpt": item.excerpt[:EXCERPT_LIMIT],
-            "source_file": item.source_file[:300],
+            "source_file": printable(item.source_file, 300),
             "count": item.count,
         }
         if seen[key] > _EXCERPTS_PER_REASON:
+            row |= {"detail": "more rows like these", "excerpt": ""}
             overflow[key] = row
         rows.append(row)
     if rows:
@@ -155,7 +159,9 @@ def _insert_payloads(session: Session, run_id: int, report: RunReport) -> None:
 
 @dataclass(slots=True)
 class _Known:
-    """What is stored of one offer: its row, and its open span if any."""
+    """What is stored of one offer: its row, its open span if any, and the end of its newest
+    closed span.
+    """
 
     offer_id: int
     described: tuple[Any, ...]
@@ -163,14 +169,15 @@ class _Known:
     state: tuple[Any, ...] = ()
     valid_from: datetime | None = None
     last_seen: datetime | None = None
+    ended_at: datetime | None = None
 
 
 def _described(offer: Offer) -> tuple[Any, ...]:
     return (
         offer.accelerator.value,
-        offer.vram_gib,
+        as_milli(offer.vram_gib),
         offer.vcpu,
-        offer.ram_gib,
+        as_milli(offer.ram_gib),
         offer.min_term_hours,
         offer.firm,
         printable(offer.offer_id, 300),
@@ -198,39 +205,54 @@ _STATE = (
     "egress_usd_per_gb",
     "ingress_usd_per_gb",
 )
-_NANO = Decimal("0.000000001")
 
 
 def _state(offer: Offer) -> tuple[Any, ...]:
-    def nano(value: Decimal | None) -> Decimal | None:
-        return None if value is None else value.quantize(_NANO)
-
     return (
-        nano(offer.usd_per_hour),
+        as_nano(offer.usd_per_hour),
         offer.currency,
-        nano(offer.native_price_per_hour),
+        as_nano(offer.native_price_per_hour),
         offer.availability.value,
-        nano(offer.egress_usd_per_gb),
-        nano(offer.ingress_usd_per_gb),
+        as_nano(offer.egress_usd_per_gb),
+        as_nano(offer.ingress_usd_per_gb),
     )
 
 
 def _write_prices(session: Session, run_id: int, report: RunReport) -> RunResult:
     sync_gpus(session, {offer.gpu for offer in report.parsed.offers})
     known = _load_known(session, report.source.name, report.origin)
-    offers = [
-        (offer.key, offer)
-        for offer in report.parsed.offers
-        if (offer.region, offer.purchase_option.value) not in report.held
-    ]
-    _insert_offers(session, report.origin, offers, known)
+    horizon = _newest_look(session, run_id, report) if report.closing else None
+    offers = []
     opened = kept = older = 0
+    for offer in report.parsed.offers:
+        key = offer.key
+        if (offer.region, offer.purchase_option.value) in report.held:
+            continue
+        fresh = key not in known or known[key].span_id is None
+        if fresh and horizon is not None and offer.observed_at < horizon:
+            older += 1  # a later look did not list it
+            continue
+        offers.append((key, offer))
+    _insert_offers(session, report.origin, offers, known)
+    _load_ends(session, [known[key] for key, _ in offers if known[key].span_id is None])
     for look in _looks(offers):
         change = _write_look(session, run_id, look, known)
         opened, kept, older = opened + change[0], kept + change[1], older + change[2]
     gone = _gone(report, known, (key for key, _ in offers))
     _close(session, gone)
     return RunResult(run_id, opened, len(gone), kept, older)
+
+
+def _newest_look(session: Session, run_id: int, report: RunReport) -> datetime | None:
+    """When a run already written last saw the whole source."""
+    return session.execute(
+        select(func.max(RunRow.observed_at)).where(
+            RunRow.provider == report.source.name,
+            RunRow.origin == report.origin,
+            RunRow.state == RunState.OK.value,
+            RunRow.id != run_id,
+        )
+    ).scalar()
 
 
 def _looks(offers: Sequence[tuple[OfferKey, Offer]]) -> list[dict[OfferKey, Offer]]:
@@ -261,7 +283,7 @@ def _write_look(
     for key, offer in look.items():
         stored = known[key]
         at, state = offer.observed_at, _state(offer)
-        if stored.last_seen is not None and at < stored.last_seen:
+        if any(t is not None and at < t for t in (stored.last_seen, stored.ended_at)):
             older += 1
             continue
         if stored.span_id is None or stored.state != state:
@@ -344,10 +366,22 @@ def _load_known(session: Session, provider: str, origin: str) -> dict[OfferKey, 
     for row in rows:
         key = OfferKey(provider, row[1], row[2], row[3], row[4], row[5], row[6], row[7])
         cut = 8 + len(_DESCRIBED)
-        known[key] = _Known(
-            row[0], tuple(row[8:cut]), row[cut], tuple(row[cut + 3 :]), row[cut + 1], row[cut + 2]
-        )
+        span_id, valid_from, last_seen, *state = row[cut:]
+        known[key] = _Known(row[0], tuple(row[8:cut]), span_id, tuple(state), valid_from, last_seen)
     return known
+
+
+def _load_ends(session: Session, closed: Sequence[_Known]) -> None:
+    """Fill in when offers without an open span last ended."""
+    by_id = {stored.offer_id: stored for stored in closed}
+    ids = sorted(by_id)
+    for start in range(0, len(ids), _CHUNK):
+        for offer_id, ended_at in session.execute(
+            select(SpanRow.offer_id, func.max(SpanRow.valid_to))
+            .where(SpanRow.offer_id.in_(ids[start : start + _CHUNK]))
+            .group_by(SpanRow.offer_id)
+        ):
+            by_id[offer_id].ended_at = ended_at
 
 
 def _insert_offers(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from decimal import Decimal
 
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from core.market import SpotObservation
 from db.models import ObservationRow
+from db.types import as_milli
 
 _Pool = tuple[str, str, str, str, str]
 
@@ -23,7 +23,11 @@ def write_observations(
     Returns:
         The number of new rows.
     """
-    items = {_pool(item): item for item in observations}
+    items: dict[_Pool, SpotObservation] = {}
+    for item in observations:
+        known_item = items.get(_pool(item))
+        if known_item is None or item.observed_at >= known_item.observed_at:
+            items[_pool(item)] = item
     if not items:
         return 0
     latest: dict[_Pool, ObservationRow] = {}
@@ -38,7 +42,7 @@ def write_observations(
     seen_again: dict[datetime, list[int]] = {}
     for pool, item in items.items():
         known = latest.get(pool)
-        low, high = _milli(item.low), _milli(item.high)
+        low, high = as_milli(item.low), as_milli(item.high)
         if known is not None and item.observed_at < known.last_seen:
             continue
         if known is not None and (known.low, known.high, known.base) == (low, high, item.base):
@@ -102,9 +106,3 @@ def latest_observations(
 
 def _pool(item: SpotObservation) -> _Pool:
     return (item.provider, item.region, item.zone, item.instance_type, item.kind)
-
-
-def _milli(value: Decimal) -> Decimal:
-    """To the thousandth that is stored, so that a repeat compares equal."""
-    rounded = value.quantize(Decimal("0.001"))
-    return Decimal(int(rounded)) if rounded % 1 == 0 else rounded.normalize()

@@ -6,7 +6,7 @@ SQLite returns naive datetimes and stores ``Numeric`` as binary floats; these ty
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_EVEN, Decimal
 
 from sqlalchemy import BigInteger, DateTime, Dialect, Integer
 from sqlalchemy.types import TypeDecorator
@@ -16,6 +16,25 @@ from core.money import from_nano, to_nano
 
 BigId = BigInteger().with_variant(Integer(), "sqlite")
 """64-bit key; SQLite numbers rows by itself only for plain INTEGER."""
+
+
+def as_nano(value: Decimal | None) -> Decimal | None:
+    """Return an amount as ``NanoUsd`` will give it back, so that a repeat compares equal."""
+    return None if value is None else from_nano(to_nano(value))
+
+
+def as_milli(value: Decimal | None) -> Decimal | None:
+    """Return a quantity as ``Milli`` will give it back, so that a repeat compares equal."""
+    return None if value is None else _from_milli(_to_milli(value))
+
+
+def _to_milli(value: Decimal) -> int:
+    return int((value * 1000).to_integral_value(rounding=ROUND_HALF_EVEN))
+
+
+def _from_milli(value: int) -> Decimal:
+    whole, rest = divmod(value, 1000)
+    return Decimal(whole) if rest == 0 else Decimal(value).scaleb(-3).normalize()
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -61,11 +80,8 @@ class Milli(TypeDecorator[Decimal]):
 
     def process_bind_param(self, value: Decimal | None, dialect: Dialect) -> int | None:
         """Decimal to integer thousandths, half-even."""
-        return None if value is None else int((value * 1000).to_integral_value())
+        return None if value is None else _to_milli(value)
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> Decimal | None:
         """Integer thousandths to a Decimal without trailing zeros."""
-        if value is None:
-            return None
-        whole, rest = divmod(value, 1000)
-        return Decimal(whole) if rest == 0 else Decimal(value).scaleb(-3).normalize()
+        return None if value is None else _from_milli(value)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import csr_array
 
 from core.errors import PlanInfeasible
@@ -28,12 +28,15 @@ from optimizer.fleet import (
     Counts,
     Market,
     one_block_program,
+    relaxed_program,
 )
 from optimizer.workload import Workload
 
 GOOD_GAP = 0.005
 _BLOCK_SECONDS = 2.0
 _ROUNDS = 6
+_PROHIBITIVE = 1000.0
+"""Times the dearest replica-hour: at this price everything that can be served is."""
 _THREADS = 2
 """HiGHS gives the interpreter's lock free while it solves."""
 
@@ -65,7 +68,7 @@ class _BlockSolver:
         program = one_block_program(workload, market)
         self.matrix: csr_array = program.matrix
         self.low, self.high = program.low, program.high
-        self.demand_rows = program.demand_rows
+        self.demand_rows, self.demand_shares = program.demand_rows, program.demand_shares
         self.cost = program.cost
         self.integrality = program.integrality
         self.weight = np.zeros(len(self.cost))
@@ -73,7 +76,7 @@ class _BlockSolver:
 
     def solve(self, demand: float, price: float) -> _Column:
         low = self.low.copy()
-        low[self.demand_rows] = demand
+        low[self.demand_rows] = demand * self.demand_shares
         upper = np.full(len(self.cost), np.inf)
         need = demand / self.market.replicas
         upper[: self.pools] = np.where(self.market.is_spot, np.ceil(4 * need) + 1, np.ceil(need))
@@ -107,95 +110,153 @@ class _BlockSolver:
         )
 
 
-def solve_by_blocks(workload: Workload, market: Market, blocks: Blocks, target: float) -> Counts:
-    """Solve the fleet program over many blocks.
+def solve_by_blocks(
+    workload: Workload, market: Market, blocks: Blocks, targets: Sequence[float]
+) -> list[Counts | None]:
+    """Solve the fleet program over many blocks for one or more served shares.
+
+    The first target is the one that matters: prices are searched around its own. The others are
+    put together from the same columns; None where these do not reach one.
 
     Raises:
-        PlanInfeasible: no fleet meets target and limits.
+        PlanInfeasible: no fleet meets the first target within the limits.
     """
-    solver = _BlockSolver(workload, market)
-    allowance = float((1 - target) * (blocks.hours @ blocks.demand))
-    columns: list[list[_Column]] = [[] for _ in blocks.demand]
-    deadline = time.monotonic() + TIME_LIMIT_SECONDS
-    dearest = max(market.usd / market.replicas)
-    cheap, dear = 0.0, 1000 * float(dearest)
-    best_bound = -np.inf
-    with ThreadPoolExecutor(_THREADS) as threads:
+    search = _Search(workload, market, blocks)
+    search.run(targets[0])
+    found: list[Counts | None] = []
+    for target in targets:
+        chosen = search.pick(target)
+        found.append(None if chosen is None else search.join(chosen, target))
+    return found
 
-        def look(price: float) -> float:
-            nonlocal best_bound
-            found = list(threads.map(lambda d: solver.solve(float(d), price), blocks.demand))
-            for kept, column in zip(columns, found, strict=True):
-                kept.append(column)
-            bounds = np.array([column.bound for column in found])
-            best_bound = max(best_bound, float(blocks.hours @ bounds) - price * allowance)
-            return float(blocks.hours @ np.array([column.missing for column in found]))
 
-        if look(dear) > allowance * (1 + 1e-9) + 1e-9:
-            raise PlanInfeasible("no fleet of these offers meets the target within the limits")
-        chosen = _pick(columns, blocks, allowance)
-        price = 3 * float(dearest)
-        for _ in range(_ROUNDS):
-            missing = look(price)
-            chosen = _pick(columns, blocks, allowance)
-            cost = _cost(columns, chosen, blocks)
-            if cost - best_bound <= GOOD_GAP * cost or time.monotonic() > deadline:
-                break
-            if missing > allowance:
+class _Search:
+    """Columns of every block, grown price by price."""
+
+    def __init__(self, workload: Workload, market: Market, blocks: Blocks) -> None:
+        self.workload, self.market, self.blocks = workload, market, blocks
+        self.solver = _BlockSolver(workload, market)
+        self.columns: list[list[_Column]] = [[] for _ in blocks.demand]
+        self.bounds: list[tuple[float, float]] = []
+
+    def allowance(self, target: float) -> float:
+        """Replica-hours a month that may go unserved."""
+        return float((1 - target) * (self.blocks.hours @ self.blocks.demand))
+
+    def look(self, price: float) -> float:
+        """Solve every block at a price; returns the replica-hours left unserved."""
+        with ThreadPoolExecutor(_THREADS) as threads:
+            found = list(
+                threads.map(lambda d: self.solver.solve(float(d), price), self.blocks.demand)
+            )
+        for kept, column in zip(self.columns, found, strict=True):
+            kept.append(column)
+        total = float(self.blocks.hours @ np.array([column.bound for column in found]))
+        self.bounds.append((price, total))
+        return float(self.blocks.hours @ np.array([column.missing for column in found]))
+
+    def bound(self, target: float) -> float:
+        """Proven lower bound on the cost of any fleet that meets a target."""
+        return max(total - price * self.allowance(target) for price, total in self.bounds)
+
+    def run(self, target: float) -> None:
+        """Look at prices until the gap is good, the rounds are used up, or time is.
+
+        Raises:
+            PlanInfeasible: even at a prohibitive price too much stays unserved.
+        """
+        started = time.monotonic()
+        dearest = float(max(self.market.usd / self.market.replicas))
+        cheap, dear = 0.0, _PROHIBITIVE * dearest
+        price = _relaxed_price(self.workload, self.market, self.blocks, target) or 3 * dearest
+        for number in range(_ROUNDS):
+            missing = self.look(price)
+            chosen = self.pick(target)
+            if chosen is None and number == 0:
+                self._reach(target, dear)
+                chosen = self.pick(target)
+            late = time.monotonic() - started > TIME_LIMIT_SECONDS
+            if chosen is not None:
+                cost = self.cost(chosen)
+                if late or cost - self.bound(target) <= GOOD_GAP * cost:
+                    return
+            if missing > self.allowance(target):
                 cheap = price
             else:
-                dear = price
-            price = _between(cheap, dear)
-    return _join(columns, chosen, blocks, best_bound)
+                dear = min(dear, price)
+            price = _between(cheap, dear, price)
+
+    def _reach(self, target: float, price: float) -> None:
+        """Make sure that some choice of columns meets the target at all."""
+        if self.look(price) > self.allowance(target) * (1 + 1e-9) + 1e-9:
+            raise PlanInfeasible("no fleet of these offers meets the target within the limits")
+
+    def pick(self, target: float) -> list[int] | None:
+        """Choose one column per block at least cost within the allowance (a small program)."""
+        sizes = [len(kept) for kept in self.columns]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        pairs = list(zip(self.blocks.hours, self.columns, strict=True))
+        cost = np.array([hours * column.usd for hours, kept in pairs for column in kept])
+        missing = np.array([hours * column.missing for hours, kept in pairs for column in kept])
+        one = np.zeros((len(sizes), len(cost)))
+        for row in range(len(sizes)):
+            one[row, starts[row] : starts[row + 1]] = 1
+        most = self.allowance(target) * (1 + 1e-9) + 1e-9
+        solution = milp(
+            cost,
+            constraints=[
+                LinearConstraint(one, 1, 1),
+                LinearConstraint(missing[None, :], 0, most),
+            ],
+            integrality=np.ones(len(cost), dtype=np.int64),
+            bounds=Bounds(0, 1),
+            options={"mip_rel_gap": 1e-6, "time_limit": _BLOCK_SECONDS},
+        )
+        if solution.x is None:
+            return None
+        return [
+            int(np.argmax(solution.x[starts[row] : starts[row + 1]])) for row in range(len(sizes))
+        ]
+
+    def cost(self, chosen: Sequence[int]) -> float:
+        """USD per month of a choice of columns."""
+        triples = zip(self.blocks.hours, self.columns, chosen, strict=True)
+        return float(sum(hours * kept[k].usd for hours, kept, k in triples))
+
+    def join(self, chosen: Sequence[int], target: float) -> Counts:
+        """Put chosen columns side by side."""
+        picked = [kept[k] for kept, k in zip(self.columns, chosen, strict=True)]
+        cost = self.cost(chosen)
+        gap = 0.0 if cost == 0 else max(0.0, (cost - self.bound(target)) / cost)
+        return Counts(
+            np.stack([column.total for column in picked], axis=1),
+            np.stack([column.stand_in for column in picked], axis=1),
+            gap,
+        )
 
 
-def _between(cheap: float, dear: float) -> float:
-    """The next price to try: the geometric mean, which suits prices over decades."""
-    return dear / 4 if cheap == 0 else float(np.sqrt(cheap * dear))
+def _between(cheap: float, dear: float, last: float) -> float:
+    """The next price to try: a step beyond the last one, then the geometric mean."""
+    if cheap == 0:
+        return last / 1.5
+    if dear > 100 * cheap:
+        return last * 1.5
+    return float(np.sqrt(cheap * dear))
 
 
-def _pick(columns: Sequence[Sequence[_Column]], blocks: Blocks, allowance: float) -> list[int]:
-    """Choose one column per block at least cost within the allowance (a small program)."""
-    sizes = [len(kept) for kept in columns]
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    cost = np.array(
-        [b * c.usd for b, kept in zip(blocks.hours, columns, strict=True) for c in kept]
-    )
-    missing = np.array(
-        [b * c.missing for b, kept in zip(blocks.hours, columns, strict=True) for c in kept]
-    )
-    one = np.zeros((len(sizes), len(cost)))
-    for row in range(len(sizes)):
-        one[row, starts[row] : starts[row + 1]] = 1
-    solution = milp(
-        cost,
-        constraints=[
-            LinearConstraint(one, 1, 1),
-            LinearConstraint(missing[None, :], 0, allowance * (1 + 1e-9) + 1e-9),
-        ],
-        integrality=np.ones(len(cost), dtype=np.int64),
-        bounds=Bounds(0, 1),
-        options={"mip_rel_gap": 1e-6, "time_limit": _BLOCK_SECONDS},
+def _relaxed_price(
+    workload: Workload, market: Market, blocks: Blocks, target: float
+) -> float | None:
+    """Price of the target in the program without whole numbers: a good first guess."""
+    program = relaxed_program(workload, market, blocks, target)
+    solution = linprog(
+        program.cost,
+        A_ub=program.matrix,
+        b_ub=program.high,
+        bounds=[(0.0, float(most)) for most in program.upper],
+        method="highs",
     )
     if solution.x is None:
-        return [0 for _ in sizes]  # the first look serves everything and is always within
-    return [int(np.argmax(solution.x[starts[row] : starts[row + 1]])) for row in range(len(sizes))]
-
-
-def _cost(columns: Sequence[Sequence[_Column]], chosen: Sequence[int], blocks: Blocks) -> float:
-    return float(
-        sum(b * kept[k].usd for b, kept, k in zip(blocks.hours, columns, chosen, strict=True))
-    )
-
-
-def _join(
-    columns: Sequence[Sequence[_Column]], chosen: Sequence[int], blocks: Blocks, bound: float
-) -> Counts:
-    picked = [kept[k] for kept, k in zip(columns, chosen, strict=True)]
-    cost = _cost(columns, chosen, blocks)
-    gap = 0.0 if cost == 0 else max(0.0, (cost - bound) / cost)
-    return Counts(
-        np.stack([column.total for column in picked], axis=1),
-        np.stack([column.stand_in for column in picked], axis=1),
-        gap,
-    )
+        return None
+    price = -float(solution.ineqlin.marginals[program.target_row])
+    return price if price > 1e-9 else None

@@ -25,6 +25,10 @@ from core.errors import InputError
 from core.money import plain
 
 _SIX = Decimal("0.000001")
+_NEVER = 1e-12
+
+MOST_USD_PER_HOUR, MOST_PREEMPTIONS_PER_HOUR, MOST_RELOAD_MINUTES = 1e6, 3600.0, 1e5
+"""Beyond these a value is a slip of the unit (a second, a cent, a token), not a price or a rate."""
 
 
 def article_usd_per_hour(p: float, n: float, r_hours: float) -> float:
@@ -59,8 +63,8 @@ def useful_share_mixture(
 
 
 def usd_per_useful_hour(p: float, useful_share: float) -> float:
-    """USD per hour that serves; infinite when nothing ever serves."""
-    return math.inf if useful_share <= 0 else p / useful_share
+    """USD per hour that serves; infinite when (practically) nothing ever serves."""
+    return math.inf if useful_share <= _NEVER else p / useful_share
 
 
 def break_even_even(p: float, q: float, r_hours: float) -> float:
@@ -84,7 +88,26 @@ def expected_hours_without_checkpoint(hazard_per_hour: float, work_hours: float)
     """Expected billed hours of a job that starts over at each preemption: ``(e^(λW) - 1) / λ``."""
     if hazard_per_hour == 0:
         return work_hours
-    return math.expm1(hazard_per_hour * work_hours) / hazard_per_hour
+    try:
+        return math.expm1(hazard_per_hour * work_hours) / hazard_per_hour
+    except OverflowError:
+        return math.inf
+
+
+def ready_share(hazard_per_hour: float, reload_hours: float) -> float:
+    """Share of time that a slot serves when only a serving instance is preempted: ``1/(1+λR)``.
+
+    λ counts per hour that serves; the spot price times the inverse is the price of such an hour.
+    """
+    return 1 / (1 + hazard_per_hour * reload_hours)
+
+
+def chance_of_at_least(wanted: int, slots: int, share: float) -> float:
+    """Chance that at least ``wanted`` of ``slots`` independent slots serve (binomial)."""
+    return sum(
+        math.comb(slots, k) * share**k * (1 - share) ** (slots - k)
+        for k in range(max(0, wanted), slots + 1)
+    )
 
 
 def effective_cost_report(
@@ -100,8 +123,10 @@ def effective_cost_report(
         InputError: a value is no number, negative, or a price is zero.
     """
     p = _positive("--hourly", hourly)
-    n = _at_least_zero("--preemptions-per-hour", preemptions_per_hour)
-    minutes = _at_least_zero("--reload-minutes", reload_minutes)
+    n = _at_least_zero(
+        "--preemptions-per-hour", preemptions_per_hour, MOST_PREEMPTIONS_PER_HOUR, "one a second"
+    )
+    minutes = _at_least_zero("--reload-minutes", reload_minutes, MOST_RELOAD_MINUTES, "69 days")
     q = None if on_demand is None else _positive("--on-demand", on_demand)
     r = minutes / 60
     even, exponential = useful_share_even(n, r), useful_share_exponential(n, r)
@@ -164,7 +189,10 @@ def _words(
             f"  per useful hour        {figures['even']:.4f} USD/h if preemptions are evenly spaced"
             f" ({even:.1%} of the billed time serves)"
         )
-    lines.append(f"  per useful hour        {figures['exponential']:.4f} USD/h if exponential")
+    if math.isinf(figures["exponential"]):
+        lines.append("  per useful hour        practically never serves if exponential")
+    else:
+        lines.append(f"  per useful hour        {figures['exponential']:.4f} USD/h if exponential")
     if q is None or limit is None:
         lines.append("  give --on-demand to compare and to see the break-even rate")
         return lines
@@ -176,12 +204,14 @@ def _words(
 
 
 def _number(name: str, value: str | Decimal | float) -> float:
+    shown = str(value)
     try:
-        number = float(Decimal(str(value)))
-    except InvalidOperation:
-        raise InputError(f"{name} {value}: not a number; write for example 0.20") from None
+        number = float(Decimal(shown))
+    except (InvalidOperation, ValueError):  # ValueError: a signalling NaN
+        number = math.nan
     if not math.isfinite(number):
-        raise InputError(f"{name} {value}: must be finite; write for example 0.20")
+        text = shown if len(shown) <= 40 and shown.isprintable() else repr(shown[:40])
+        raise InputError(f"{name} {text}: must be a finite number; write for example 0.20")
     return number
 
 
@@ -189,13 +219,19 @@ def _positive(name: str, value: str | Decimal | float) -> float:
     number = _number(name, value)
     if number <= 0:
         raise InputError(f"{name} {value}: must be above zero; a price of zero means unknown")
+    if not 0.5e-6 <= number <= MOST_USD_PER_HOUR:
+        raise InputError(f"{name} {value}: must be a price in USD per hour, e.g. 0.20")
     return number
 
 
-def _at_least_zero(name: str, value: str | Decimal | float) -> float:
+def _at_least_zero(
+    name: str, value: str | Decimal | float, most: float, most_in_words: str
+) -> float:
     number = _number(name, value)
     if number < 0:
-        raise InputError(f"{name} {value}: must not be negative")
+        raise InputError(f"{name} {value}: must not be negative; write 0 or more")
+    if number > most:
+        raise InputError(f"{name} {value}: must be at most {most:g} ({most_in_words})")
     return number
 
 

@@ -8,20 +8,20 @@ EXAMPLE_FLOOR, EXAMPLE_CEILING = 4.0, 12.0
 
 
 def example_workload() -> Workload:
-    """An 8B-class chat model on one L40S a replica, 4 replicas at night, 12 in the afternoon.
+    """A chat model of the 8B class in FP8 on one L4 a replica, 4 replicas at night, 12 by day.
 
-    The rate of 2 requests/s and replica at 1,000 tokens in and 300 out is a round figure for the
-    example, not a measurement.
+    Weights of such a model take 9.1 GB. The rate of 1 request/s and replica at 600 tokens in and
+    200 out is a round figure for the example, not a measurement.
     """
     return Workload(
-        name="example: chat model of the 8B class, one L40S a replica",
+        name="example: chat model of the 8B class in FP8, one L4 a replica",
         demand=daily_profile(EXAMPLE_FLOOR, EXAMPLE_CEILING),
-        gpus=("l40s",),
+        gpus=("l4",),
         availability=0.99,
         reload_minutes=5.0,
-        requests_per_second_per_replica=2.0,
-        tokens_in=1000,
-        tokens_out=300,
-        egress_gb_per_month=500.0,
-        weights_gb=16.1,
+        requests_per_second_per_replica=1.0,
+        tokens_in=600,
+        tokens_out=200,
+        egress_gb_per_month=300.0,
+        weights_gb=9.1,
     )

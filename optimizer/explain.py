@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from core.errors import PlanInfeasible
 from optimizer.baselines import Baseline
-from optimizer.fleet import Blocks, Counts, Market, monthly_usd, solve_fleet
+from optimizer.fleet import Blocks, Counts, Market, monthly_usd
 from optimizer.market import SupplyOption
 from optimizer.pools import Pool
 from optimizer.workload import Limits, Workload
@@ -101,7 +101,12 @@ def _named_limits(
 
 
 def reasons(
-    workload: Workload, market: Market, blocks: Blocks, counts: Counts, compared: Sequence[Baseline]
+    workload: Workload,
+    market: Market,
+    blocks: Blocks,
+    counts: Counts,
+    easier: Counts | None,
+    compared: Sequence[Baseline],
 ) -> list[str]:
     """Say in words why the fleet is what it is; every figure is computed."""
     lines = []
@@ -146,7 +151,7 @@ def reasons(
         )
     if not spot and any(pool.option.is_spot for pool in market.pools):
         lines.append("Spot is not used: at this target its losses would cost more than it saves.")
-    lines += _price_of_target(workload, market, blocks, counts)
+    lines += _price_of_target(workload, market, blocks, counts, easier)
     for item in compared:
         if item.usd_per_month is not None and item.served_share is not None:
             short = item.served_share < workload.availability
@@ -157,18 +162,21 @@ def reasons(
     return lines
 
 
+def easier_target(target: float) -> float:
+    """The served share with twice the loss allowed, to show what the last bit costs."""
+    return 1 - 2 * (1 - target)
+
+
 def _price_of_target(
-    workload: Workload, market: Market, blocks: Blocks, counts: Counts
+    workload: Workload, market: Market, blocks: Blocks, counts: Counts, easier: Counts | None
 ) -> list[str]:
-    """What the last bit of availability costs: the same program with twice the loss allowed."""
-    easier = 1 - 2 * (1 - workload.availability)
-    if easier <= 0:
+    if easier is None:
         return []
-    other = solve_fleet(workload, market, blocks, availability=easier)
-    saved = monthly_usd(market, blocks, counts) - monthly_usd(market, blocks, other)
+    saved = monthly_usd(market, blocks, counts) - monthly_usd(market, blocks, easier)
     if saved < 1:
         return []
-    return [f"A target of {easier:.4g} instead would save {saved:,.0f} USD a month."]
+    target = easier_target(workload.availability)
+    return [f"A target of {target:.4g} instead would save {saved:,.0f} USD a month."]
 
 
 def warnings(workload: Workload, pools: Sequence[Pool], left_out: Mapping[str, int]) -> list[str]:

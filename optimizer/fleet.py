@@ -11,8 +11,9 @@ on-demand stand-in serves (it must be found, and load, first).
 Variables: n_ib instances of each pool in each block, integer; y_bs replicas of stand-in on-demand
 while spot is lost, u_bs unserved replicas, continuous.
 
-    min  Σ_b H_b [ Σ_i q_i n_ib + Σ_s π_s (q_J/c_J) y_bs ]
+    min  Σ_b H_b [ Σ_i q_i n_ib + Σ_s π_s P(had) (q_J/c_J) y_bs ]
     s.t. u_bs ≥ D_b - Σ_O c_i n_ib - Σ_X c_i r_i A_is n_ib - φ y_bs                ∀ b, s
+         u_bs ≥ (1 - φ) (D_b - Σ_O c_i n_ib - Σ_X c_i r_i A_is n_ib)               ∀ b, s
          y_bs ≤ Σ_X c_i (1 - A_is) n_ib                                            ∀ b, s
          Σ_b H_b Σ_s π_s u_bs ≤ (1 - T) Σ_b H_b D_b
          Σ_i n_ib ≤ N,  Σ_i g_i n_ib ≤ G,  Σ_{i of p} g_i n_ib ≤ Q_p               ∀ b
@@ -33,10 +34,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, vstack
 
 from core.errors import PlanInfeasible
-from optimizer.market import ZoneKey
 from optimizer.pools import Pool
 from optimizer.risk import PRIOR_STAND_IN_SUCCESS, Scenarios, scenarios
 from optimizer.workload import Workload
@@ -77,7 +77,7 @@ class Market:
     """Pools and their joint risk, ready for the program.
 
     Attributes:
-        zone_of: for each spot pool, the column of its zone in the scenarios.
+        column_of: for each spot pool, its column in the scenarios.
         usd: expected USD per slot-hour of each pool, traffic included.
         serving: share of up-time that serves, 1 for on-demand.
         fallback: index of the stand-in pool among all pools, None without on-demand.
@@ -90,27 +90,30 @@ class Market:
     usd: Array
     serving: Array
     states: Scenarios
-    zone_of: NDArray[np.int64]
+    column_of: NDArray[np.int64]
     fallback: int | None
     phi: float
 
+    def stand_in_usd(self) -> float:
+        """USD per hour of one stand-in replica asked for: billed only where it is to be had."""
+        if self.fallback is None:
+            return 0.0
+        each = self.usd[self.fallback] / self.replicas[self.fallback]
+        return float(each) * PRIOR_STAND_IN_SUCCESS
+
     def availability(self) -> Array:
         """A_is: one row a scenario, one column a pool; on-demand is always there."""
-        if not len(self.states.zones):
+        if not len(self.states.columns):
             return np.ones((1, len(self.pools)))
-        lost = self.states.up[:, self.zone_of]
-        return np.where(self.is_spot[None, :], lost, 1.0)
+        return np.where(self.is_spot[None, :], self.states.up[:, self.column_of], 1.0)
 
 
 def make_market(workload: Workload, pools: Sequence[Pool], gb_per_replica_hour: float) -> Market:
     """Join pools with their zones' scenarios."""
     is_spot = np.array([pool.option.is_spot for pool in pools], dtype=bool)
-    up: dict[ZoneKey, float] = {}
-    for pool in pools:
-        if pool.option.is_spot:
-            up[pool.zone] = min(up.get(pool.zone, 1.0), pool.risk.up)
-    states = scenarios(up)
-    column = {zone: number for number, zone in enumerate(states.zones)}
+    spot = [pool for pool in pools if pool.option.is_spot]
+    states = scenarios((pool.zone, pool.risk.up) for pool in spot).likely()
+    column = {known: number for number, known in enumerate(states.columns)}
     replicas = np.array([float(pool.replicas) for pool in pools])
     traffic = np.array(
         [p.replicas * p.useful_share * gb_per_replica_hour * p.egress_usd_per_gb for p in pools]
@@ -118,10 +121,10 @@ def make_market(workload: Workload, pools: Sequence[Pool], gb_per_replica_hour: 
     usd = np.array([pool.usd_per_slot_hour for pool in pools]) + traffic
     stand_ins = [k for k in range(len(pools)) if not is_spot[k]]
     fallback = min(stand_ins, key=lambda k: (usd[k] / replicas[k], k)) if stand_ins else None
-    droughts = [p.option.drought_hours for p in pools if p.option.is_spot]
+    droughts = [pool.option.drought_hours for pool in spot]
     mean = sum(droughts) / len(droughts) if droughts else 0.0
     loaded = max(0.0, 1 - workload.reload_hours / mean) if mean > 0 else 0.0
-    phi = PRIOR_STAND_IN_SUCCESS * loaded
+    phi = 0.0 if fallback is None else PRIOR_STAND_IN_SUCCESS * loaded
     return Market(
         tuple(pools),
         is_spot,
@@ -129,7 +132,7 @@ def make_market(workload: Workload, pools: Sequence[Pool], gb_per_replica_hour: 
         usd,
         np.array([pool.risk.serving for pool in pools]),
         states,
-        np.array([column.get(pool.zone, 0) for pool in pools], dtype=np.int64),
+        np.array([column.get((pool.zone, pool.risk.up), 0) for pool in pools], dtype=np.int64),
         fallback,
         phi,
     )
@@ -150,23 +153,38 @@ class Counts:
     gap: float
 
 
-def solve_fleet(
-    workload: Workload, market: Market, blocks: Blocks, *, availability: float | None = None
-) -> Counts:
-    """Solve the program: as one for a few blocks, by decomposition for many.
-
-    Args:
-        availability: served share to reach instead of the workload's.
+def solve_fleet(workload: Workload, market: Market, blocks: Blocks) -> Counts:
+    """Solve the program for the workload's own target.
 
     Raises:
         PlanInfeasible: no fleet meets target and limits; without explanation (see ``explain``).
     """
-    target = workload.availability if availability is None else availability
-    if len(blocks.demand) <= FEW_BLOCKS:
-        return solve_whole(workload, market, blocks, target)
-    from optimizer.decompose import solve_by_blocks
+    found = solve_targets(workload, market, blocks, [workload.availability])[0]
+    if found is None:
+        raise PlanInfeasible("no fleet of these offers meets the target within the limits")
+    return found
 
-    return solve_by_blocks(workload, market, blocks, target)
+
+def solve_targets(
+    workload: Workload, market: Market, blocks: Blocks, targets: Sequence[float]
+) -> list[Counts | None]:
+    """Solve for several served shares: as one program for few blocks or without spot (where it is
+    easy), by decomposition otherwise. The first target is solved best; None where one is missed.
+
+    Raises:
+        PlanInfeasible: no fleet meets the first target within the limits.
+    """
+    if len(blocks.demand) > FEW_BLOCKS and market.is_spot.any():
+        from optimizer.decompose import solve_by_blocks
+
+        return solve_by_blocks(workload, market, blocks, targets)
+    found: list[Counts | None] = [solve_whole(workload, market, blocks, targets[0])]
+    for target in targets[1:]:
+        try:
+            found.append(solve_whole(workload, market, blocks, target))
+        except PlanInfeasible:
+            found.append(None)
+    return found
 
 
 def solve_whole(workload: Workload, market: Market, blocks: Blocks, target: float) -> Counts:
@@ -267,11 +285,10 @@ def _objective(layout: _Layout, market: Market, blocks: Blocks) -> Array:
     for pool in range(layout.pools):
         for block in range(layout.blocks):
             cost[layout.count(pool, block)] = market.usd[pool] * blocks.hours[block]
-    if market.fallback is not None:
-        each = market.usd[market.fallback] / market.replicas[market.fallback]
-        for state, probability in enumerate(market.states.probability):
-            for block in range(layout.blocks):
-                cost[layout.y(state, block)] = each * probability * blocks.hours[block]
+    each = market.stand_in_usd()
+    for state, probability in enumerate(market.states.probability):
+        for block in range(layout.blocks):
+            cost[layout.y(state, block)] = each * probability * blocks.hours[block]
     return cost
 
 
@@ -279,14 +296,18 @@ def _add_service(rows: _Rows, layout: _Layout, market: Market, blocks: Blocks) -
     there = market.availability()
     for state in range(layout.states):
         for block in range(layout.blocks):
-            terms = [(layout.u(state, block), 1.0), (layout.y(state, block), market.phi)]
+            running: list[tuple[int, float]] = []
             lost: list[tuple[int, float]] = [(layout.y(state, block), 1.0)]
             for pool in range(layout.pools):
                 gives = market.replicas[pool] * market.serving[pool] * there[state, pool]
-                terms.append((layout.count(pool, block), float(gives)))
+                running.append((layout.count(pool, block), float(gives)))
                 if market.is_spot[pool] and not there[state, pool]:
                     lost.append((layout.count(pool, block), -float(market.replicas[pool])))
-            rows.add(terms, float(blocks.demand[block]), np.inf)
+            need = float(blocks.demand[block])
+            u, y = layout.u(state, block), layout.y(state, block)
+            rows.add([(u, 1.0), (y, market.phi), *running], need, np.inf)
+            rest = 1 - market.phi
+            rows.add([(u, 1.0), *((k, rest * value) for k, value in running)], rest * need, np.inf)
             rows.add(lost, -np.inf, 0.0)
 
 
@@ -341,7 +362,8 @@ def unserved(market: Market, blocks: Blocks, counts: Counts) -> Array:
     """Unserved replicas, scenarios × blocks, recomputed from the integer fleet."""
     there = market.availability()
     capacity = (there * (market.replicas * market.serving)[None, :]) @ counts.total
-    return np.maximum(0.0, blocks.demand[None, :] - capacity - market.phi * counts.stand_in)
+    short = np.maximum(0.0, blocks.demand[None, :] - capacity)
+    return np.maximum(short - market.phi * counts.stand_in, (1 - market.phi) * short)
 
 
 def stand_in_for(market: Market, blocks: Blocks, total: NDArray[np.int64]) -> Array:
@@ -351,7 +373,7 @@ def stand_in_for(market: Market, blocks: Blocks, total: NDArray[np.int64]) -> Ar
     there = market.availability()
     lost = ((1 - there) * (market.replicas * market.is_spot)[None, :]) @ total
     capacity = (there * (market.replicas * market.serving)[None, :]) @ total
-    missed = np.maximum(0.0, blocks.demand[None, :] - capacity) / market.phi
+    missed = np.maximum(0.0, blocks.demand[None, :] - capacity)
     return np.minimum(lost, missed)
 
 
@@ -367,11 +389,8 @@ def served_share(market: Market, blocks: Blocks, missing: Array) -> tuple[float,
 def monthly_usd(market: Market, blocks: Blocks, counts: Counts) -> float:
     """Expected USD per month, traffic included at the program's marginal prices."""
     running = float(market.usd @ counts.total @ blocks.hours)
-    if market.fallback is None:
-        return running
-    each = market.usd[market.fallback] / market.replicas[market.fallback]
-    expected: Any = market.states.probability @ counts.stand_in @ blocks.hours
-    return running + float(each * expected)
+    expected = float(market.states.probability @ counts.stand_in @ blocks.hours)
+    return running + market.stand_in_usd() * expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,13 +398,14 @@ class BlockProgram:
     """The program of one block of demand 0, in HiGHS's form; hours count as one.
 
     Attributes:
-        demand_rows: rows whose lower bound is the demand.
+        demand_rows: rows whose lower bound is the demand times ``demand_shares``.
     """
 
     matrix: Any
     low: Array
     high: Array
     demand_rows: NDArray[np.int64]
+    demand_shares: Array
     cost: Array
     integrality: NDArray[np.int64]
 
@@ -396,7 +416,9 @@ def one_block_program(workload: Workload, market: Market) -> BlockProgram:
     layout = _Layout(market, 1)
     rows = _Rows(layout.size)
     _add_service(rows, layout, market, blocks)
-    demand_rows = np.arange(layout.states, dtype=np.int64) * 2
+    states = np.arange(layout.states, dtype=np.int64) * 3
+    demand_rows = np.concatenate([states, states + 1])
+    shares = np.repeat([1.0, 1 - market.phi], layout.states)
     _add_limits(rows, layout, market, 1, workload)
     constraint = rows.constraint()
     return BlockProgram(
@@ -404,6 +426,45 @@ def one_block_program(workload: Workload, market: Market) -> BlockProgram:
         np.asarray(constraint.lb, dtype=np.float64),
         np.asarray(constraint.ub, dtype=np.float64),
         demand_rows,
+        shares,
         _objective(layout, market, blocks),
         layout.integrality(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RelaxedProgram:
+    """The whole program without whole numbers, as ``A x ≤ high``, for its dual prices.
+
+    Attributes:
+        target_row: the row of the served share.
+    """
+
+    cost: Array
+    matrix: Any
+    high: Array
+    upper: Array
+    target_row: int
+
+
+def relaxed_program(
+    workload: Workload, market: Market, blocks: Blocks, target: float
+) -> RelaxedProgram:
+    """Build the linear relaxation of the fleet program."""
+    layout = _Layout(market, len(blocks.demand))
+    rows = _Rows(layout.size)
+    _add_service(rows, layout, market, blocks)
+    _add_limits(rows, layout, market, len(blocks.demand), workload)
+    _add_target(rows, layout, market, blocks, target)
+    constraint = rows.constraint()
+    matrix = constraint.A
+    low, high = np.asarray(constraint.lb), np.asarray(constraint.ub)
+    below, above = np.isfinite(high), np.isfinite(low) & (low > 0)
+    last = int(np.count_nonzero(below)) - 1
+    return RelaxedProgram(
+        _objective(layout, market, blocks),
+        vstack([matrix[below], -matrix[above]]).tocsr(),
+        np.concatenate([high[below], -low[above]]),
+        layout.upper(market, blocks),
+        last,
     )

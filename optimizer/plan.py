@@ -29,6 +29,7 @@ from optimizer.fleet import (
     merge_blocks,
     served_share,
     solve_fleet,
+    solve_targets,
     unserved,
 )
 from optimizer.market import SupplyOption
@@ -195,8 +196,11 @@ def solve_plan(
     blocks = merge_blocks(workload)
     rate = workload.egress_gb_per_month / max(workload.replica_hours_per_month, 1e-9)
     market = make_market(workload, pruned(workload, pools, rate), rate)
+    targets = [workload.availability]
+    if (easier := explain.easier_target(workload.availability)) > 0:
+        targets.append(easier)
     try:
-        counts = solve_fleet(workload, market, blocks)
+        counts, *others = solve_targets(workload, market, blocks, targets)
     except PlanInfeasible:
 
         def again(changed: Workload) -> object:
@@ -204,9 +208,10 @@ def solve_plan(
             return solve_fleet(changed, make_market(changed, kept, rate), merge_blocks(changed))
 
         raise explain.infeasible(workload, options, pools, again) from None
+    assert counts is not None, "the first target is reached, or PlanInfeasible was raised"
     compared = baselines(workload, market, blocks, rate)
     return _assemble(
-        workload, market, blocks, counts, compared, pools,
+        workload, market, blocks, counts, others[0] if others else None, compared, pools,
         snapshot_id=snapshot_id, prices_as_of=prices_as_of, left_out=left_out or {},
     )  # fmt: skip
 
@@ -216,6 +221,7 @@ def _assemble(
     market: Market,
     blocks: Blocks,
     counts: Counts,
+    easier: Counts | None,
     compared: list[Baseline],
     pools: Sequence[Pool],
     *,
@@ -240,7 +246,7 @@ def _assemble(
         preemptions_per_day=_preemptions_per_day(market, blocks, counts),
         baselines=tuple(compared),
         summary="",
-        why=tuple(explain.reasons(workload, market, blocks, counts, compared)),
+        why=tuple(explain.reasons(workload, market, blocks, counts, easier, compared)),
         warnings=tuple(explain.warnings(workload, chosen, left_out)),
         receipt=receipt,
     )
@@ -333,7 +339,7 @@ def _stand_in_hours(market: Market, blocks: Blocks, counts: Counts) -> Decimal:
     if market.fallback is None:
         return Decimal(0)
     hours = float(np.dot(market.states.probability @ counts.stand_in, blocks.hours))
-    return exact(hours / float(market.replicas[market.fallback]))
+    return exact(PRIOR_STAND_IN_SUCCESS * hours / float(market.replicas[market.fallback]))
 
 
 def _egress(workload: Workload, market: Market, served: Mapping[int, Decimal]) -> Decimal:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from core.egress import bill
+from core.egress import bill, volume_in
 from optimizer.market import SupplyOption, ZoneKey
 from optimizer.risk import SlotRisk, slot_risk
-from optimizer.workload import Workload
+from optimizer.workload import Limits, Workload
 
 UNKNOWN_EGRESS_USD_PER_GB = 0.12
 """Assumed where no source states a traffic price: the dearest common list price (Google Cloud,
 premium tier), so that an unknown price never looks cheap."""
 
-MAX_SPOT_POOLS = 18
-MAX_SPOT_POOLS_PER_REGION = 3
+MAX_SPOT_ZONES = 8
+MAX_SPOT_ZONES_PER_REGION = 4
 """Beyond these, further zones change cost by little and solving time by much."""
+
+LEAST_USEFUL_SHARE = 0.01
+"""A spot pool that serves less of the time than this is no choice at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,8 @@ def make_pools(workload: Workload, options: Sequence[SupplyOption]) -> list[Pool
         if replicas < 1:
             continue
         risk = slot_risk(option, workload.reload_hours)
+        if risk.up * risk.serving < LEAST_USEFUL_SHARE:
+            continue
         rate, known = _egress_rate(workload, option)
         hourly = float(option.usd_per_instance_hour) * risk.up
         downloads = risk.preemptions_per_hour * workload.weights_gb
@@ -80,73 +85,86 @@ def _egress_rate(workload: Workload, option: SupplyOption) -> tuple[float, bool]
     if option.egress_usd_per_gb is not None:
         return float(option.egress_usd_per_gb), True
     if option.egress is not None:
-        total = bill(option.egress, Decimal(repr(volume))).usd
+        total = bill(option.egress, volume_in(option.egress, Decimal(repr(volume)))).usd
         if total is not None:
             return float(total) / volume, True
     return UNKNOWN_EGRESS_USD_PER_GB, False
 
 
 def pruned(workload: Workload, pools: Sequence[Pool], gb_per_replica_hour: float) -> list[Pool]:
-    """Drop pools that cannot be part of an optimal fleet, then all but the best spot zones.
+    """Drop pools that cannot make an optimal fleet cheaper, then all but the best spot zones.
 
-    A pool is dominated by another of the same capacity, the same zone (or, for on-demand, the
-    same place as far as limits tell places apart) that costs no more and serves no less.
+    Pool j stands for pool i where k = c_i / c_j is whole and k instances of j cost no more, take
+    no more of anything that is limited, and serve no less, in every scenario: j is on demand, or
+    is spot of the same zone with as long lives and as short droughts.
     """
+    limits = workload.limits
+    by_zone = limits.max_zone_share is not None
+    by_provider = by_zone or limits.max_provider_share is not None or bool(limits.quotas)
 
     def cost(pool: Pool) -> float:
-        per_slot = pool.replicas * pool.useful_share * gb_per_replica_hour
-        return pool.usd_per_slot_hour + per_slot * pool.egress_usd_per_gb
+        traffic = pool.replicas * pool.useful_share * gb_per_replica_hour
+        return pool.usd_per_slot_hour + traffic * pool.egress_usd_per_gb
 
-    limits = workload.limits
-    by_place = limits.max_zone_share is not None
-    by_provider = by_place or limits.max_provider_share is not None or bool(limits.quotas)
-    unlimited = not by_provider and limits.max_instances is None and limits.max_gpus is None
+    def group(pool: Pool) -> object:
+        """Only pools of one group can stand for each other."""
+        if pool.option.is_spot:
+            return ("spot", pool.zone, pool.risk.up)
+        return pool.zone if by_zone else pool.option.provider if by_provider else ""
 
-    def place(pool: Pool) -> object:
-        if by_place:
-            return pool.zone
-        return pool.option.provider if by_provider else ""
+    def covers(j: Pool, j_usd: float, i: Pool, i_usd: float) -> bool:
+        times, rest = divmod(i.replicas, j.replicas)
+        if rest or times * j_usd > i_usd or j.risk.serving < i.risk.serving:
+            return False
+        if times > 1 and limits.max_instances is not None:
+            return False
+        fewer = times * int(j.option.gpu_count) <= int(i.option.gpu_count)
+        return fewer or not (limits.max_gpus is not None or limits.quotas)
 
-    on_demand = _undominated(
-        [pool for pool in pools if not pool.option.is_spot],
-        lambda pool: (place(pool), pool.replicas, int(pool.option.gpu_count)),
-        cost,
+    ranked = sorted(
+        ((pool, cost(pool)) for pool in pools),
+        key=lambda pair: (pair[0].replicas, pair[1], -pair[0].useful_share),
     )
-    spot = _undominated(
-        [pool for pool in pools if pool.option.is_spot],
-        lambda pool: (pool.zone, pool.replicas, int(pool.option.gpu_count)),
-        cost,
+    kept: dict[object, list[tuple[Pool, float]]] = {}
+    for pool, usd in ranked:
+        if pool.option.is_spot:
+            others = kept.get(group(pool), [])
+            if not _limited(limits):
+                others = [*others, *kept.get("", [])]
+        else:
+            others = kept.get(group(pool), [])
+        if not any(covers(other, other_usd, pool, usd) for other, other_usd in others):
+            kept.setdefault(group(pool), []).append((pool, usd))
+    left = [pair for pairs in kept.values() for pair in pairs]
+    on_demand = [pool for pool, _ in left if not pool.option.is_spot]
+    on_demand.sort(key=lambda pool: pool.option.offer_id)
+    return [*on_demand, *_best_zones([pair for pair in left if pair[0].option.is_spot])]
+
+
+def _limited(limits: Limits) -> bool:
+    """Whether any limit can make lost spot count for less than running on-demand."""
+    return bool(
+        limits.max_instances is not None
+        or limits.max_gpus is not None
+        or limits.max_zone_share is not None
+        or limits.max_provider_share is not None
+        or limits.quotas
     )
-    if on_demand and unlimited:
-        ceiling = min(cost(pool) / pool.replicas for pool in on_demand)
-        spot = [p for p in spot if cost(p) / (p.replicas * p.useful_share) < ceiling]
-    return [*on_demand, *_best_zones(spot, cost)]
 
 
-def _undominated(
-    pools: Sequence[Pool], group: Callable[[Pool], object], cost: Callable[[Pool], float]
-) -> list[Pool]:
-    kept: dict[object, list[Pool]] = {}
-    for pool in sorted(pools, key=lambda p: (cost(p), -p.useful_share, p.option.offer_id)):
-        best = kept.setdefault(group(pool), [])
-        if not any(other.useful_share >= pool.useful_share for other in best):
-            best.append(pool)
-    return [pool for best in kept.values() for pool in best]
-
-
-def _best_zones(spot: Sequence[Pool], cost: Callable[[Pool], float]) -> list[Pool]:
+def _best_zones(spot: Sequence[tuple[Pool, float]]) -> list[Pool]:
     per_region: dict[tuple[str, str], set[ZoneKey]] = {}
     zones: set[ZoneKey] = set()
-    kept = []
     ranked = sorted(
-        spot, key=lambda p: (cost(p) / (p.replicas * p.useful_share), p.option.offer_id)
+        spot,
+        key=lambda pair: (
+            pair[1] / (pair[0].replicas * pair[0].useful_share),
+            pair[0].option.offer_id,
+        ),
     )
-    for pool in ranked:
+    for pool, _ in ranked:
         region = per_region.setdefault(pool.zone[:2], set())
-        if pool.zone not in zones:
-            if len(zones) >= MAX_SPOT_POOLS or len(region) >= MAX_SPOT_POOLS_PER_REGION:
-                continue
+        if len(zones) < MAX_SPOT_ZONES and len(region) < MAX_SPOT_ZONES_PER_REGION:
             zones.add(pool.zone)
             region.add(pool.zone)
-        kept.append(pool)
-    return kept[: 2 * MAX_SPOT_POOLS]
+    return [pool for pool, _ in ranked if pool.zone in zones][: 3 * MAX_SPOT_ZONES]

@@ -44,6 +44,8 @@ MAX_SCENARIOS = 60
 
 _SAMPLES = 8192
 _SEED = 20261201
+_TRACE = 1e-9
+_NEWTON_STEPS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +91,18 @@ class Scenarios:
     up: NDArray[np.float64]
     probability: NDArray[np.float64]
 
+    def likely(self) -> Scenarios:
+        """Without the scenarios of no weight, which no expectation counts."""
+        some = self.probability > 0
+        return Scenarios(self.columns, self.up[some], self.probability[some])
+
 
 def scenarios(wanted: Iterable[Column]) -> Scenarios:
     """Build a small set (at most 60) of joint states that keeps each column's share of time up.
 
     Zones are correlated through a Gaussian copula (two-valued correlation 0.43 in a region, else
-    0.14), sampled with a fixed seed; the likeliest patterns are kept, with all-up, all-down and
-    each single zone lost, and re-weighted by a linear program so that the shares hold exactly.
+    0.14), sampled with a fixed seed and thinned evenly over how much is up; all-up, all-down and
+    each single zone lost are always there; weights are tilted so that the shares hold exactly.
 
     Raises:
         ValueError: a share is not in (0, 1].
@@ -107,7 +114,8 @@ def scenarios(wanted: Iterable[Column]) -> Scenarios:
     if not np.all((share > 0) & (share <= 1)):
         raise ValueError("a share of time up must be above 0 and at most 1")
     patterns, weight = _sampled(columns, share)
-    return Scenarios(columns, patterns, _reweighted(patterns, weight, share))
+    tilted = _tilted(patterns, weight, share)
+    return Scenarios(columns, patterns, _reweighted(patterns, tilted, share))
 
 
 def _sampled(
@@ -118,19 +126,28 @@ def _sampled(
     draw = np.random.default_rng(_SEED).standard_normal((_SAMPLES, len(zones)))
     normal = (draw @ np.linalg.cholesky(_latent_correlation(zones)).T)[:, zone_of]
     up = np.where(share >= 1, True, normal < ndtri(np.clip(share, 1e-12, 1 - 1e-12)))
-    patterns, counts = np.unique(up, axis=0, return_counts=True)
     always = {tuple(zone_of != lost) for lost in range(len(zones))}
     always |= {tuple(share >= level) for level in share}  # all up, then nested losses: with
     always.add(tuple(share > 1))  # all down they make every set of shares reachable
-    sampled = sorted(
-        ((int(n), tuple(row)) for n, row in zip(counts, patterns, strict=True)), reverse=True
-    )
     kept = dict.fromkeys(sorted(always), 0.0)
-    for number, row in sampled:
-        if row in kept or len(kept) < MAX_SCENARIOS:
-            kept[row] = number / _SAMPLES
+    for row, weight in _thinned(up, max(1, MAX_SCENARIOS - len(always))).items():
+        kept[row] = kept.get(row, 0.0) + weight
     rows = sorted(kept, reverse=True)
     return np.array(rows, dtype=float), np.array([kept[row] for row in rows])
+
+
+def _thinned(up: NDArray[np.bool_], most: int) -> dict[tuple[bool, ...], float]:
+    """Patterns with weights: all of them if few, else every n-th by how much is up.
+
+    Keeping the likeliest ones instead would lose the many rare patterns that together matter.
+    """
+    patterns, counts = np.unique(up, axis=0, return_counts=True)
+    if len(patterns) <= most:
+        return {tuple(row): int(n) / len(up) for n, row in zip(counts, patterns, strict=True)}
+    ordered = up[np.lexsort((*up.T, up.sum(axis=1)))]
+    middle = ((np.arange(most) + 0.5) * len(up) / most).astype(int)
+    patterns, counts = np.unique(ordered[middle], axis=0, return_counts=True)
+    return {tuple(row): int(n) / most for n, row in zip(counts, patterns, strict=True)}
 
 
 def _latent_correlation(zones: Sequence[ZoneKey]) -> NDArray[np.float64]:
@@ -141,6 +158,33 @@ def _latent_correlation(zones: Sequence[ZoneKey]) -> NDArray[np.float64]:
             measured = SAME_REGION if first[:2] == second[:2] else CROSS_REGION
             matrix[i, j] = matrix[j, i] = math.sin(math.pi * measured / 2)
     return matrix
+
+
+def _tilted(
+    patterns: NDArray[np.float64], weight: NDArray[np.float64], share: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The weights nearest in entropy that keep the shares: w exp(θ·up), θ by Newton's method.
+
+    It spreads the correction over all patterns; what little remains is left to the program.
+    """
+    start = np.maximum(weight, _TRACE)
+    away = patterns - share
+    theta = np.zeros(len(share))
+    best, smallest = start / start.sum(), np.inf
+    for _ in range(_NEWTON_STEPS):
+        power = away @ theta
+        now = start * np.exp(power - power.max())
+        now /= now.sum()
+        error = now @ away
+        size = float(np.abs(error).max())
+        if size < smallest:
+            best, smallest = now, size
+        if size < _TRACE:
+            break
+        spread = (away.T * now) @ away - np.outer(error, error)
+        step = np.linalg.lstsq(spread + _TRACE * np.eye(len(share)), error, rcond=None)[0]
+        theta = theta - step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
+    return np.asarray(best, dtype=np.float64)
 
 
 def _reweighted(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from core.freshness import Freshness
 from core.market import Accelerator, Availability, EgressTariff, PurchaseOption
@@ -21,6 +21,7 @@ from optimizer.market import SupplyOption
 from optimizer.risk import PRIOR_BASIS, PRIOR_DROUGHT_HOURS, PRIOR_HAZARD_PER_HOUR
 
 PLANNED = (PurchaseOption.ON_DEMAND.value, PurchaseOption.SPOT.value)
+OLDEST_OF_SNAPSHOT = timedelta(days=183)
 _USABLE = frozenset({Freshness.FRESH, Freshness.AGEING, Freshness.SNAPSHOT})
 
 
@@ -63,8 +64,10 @@ def read_supply(
     ladders = _ladders(session)
     options: list[SupplyOption] = []
     left_out: Counter[str] = Counter()
+    as_of = newest_seen(session, chosen)
+    oldest = as_of - OLDEST_OF_SNAPSHOT if as_of is not None and chosen == "snapshot" else None
     for offer in current_offers(session, now, selection):
-        if reason := _reason_against(offer, community=community):
+        if reason := _reason_against(offer, oldest, community=community):
             left_out[reason] += 1
             continue
         options.append(_option(offer, ladders))
@@ -72,12 +75,12 @@ def read_supply(
         tuple(options),
         chosen,
         snapshot_id(session, chosen),
-        newest_seen(session, chosen),
+        as_of,
         dict(left_out),
     )
 
 
-def _reason_against(offer: StoredOffer, *, community: bool) -> str:
+def _reason_against(offer: StoredOffer, oldest: datetime | None, *, community: bool) -> str:
     """Why an offer must not enter a plan, or ""."""
     if offer.accelerator != Accelerator.GPU.value or offer.gpu_count < 1:
         return "not a whole GPU"
@@ -87,6 +90,8 @@ def _reason_against(offer: StoredOffer, *, community: bool) -> str:
         return "stale"
     if offer.availability == Availability.SOLD_OUT.value:
         return "sold out"
+    if oldest is not None and offer.observed_at < oldest:
+        return "half a year older than the rest of the snapshot"
     if not offer.firm:
         return "not a firm price"
     if offer.tier == "community" and not community:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from core.errors import InputError
-from core.units import HOURS_PER_MONTH
+from core.units import GB, HOURS_PER_MONTH
 from optimizer.market import SupplyOption
 
 TROUGH_HOUR = 4
@@ -112,6 +112,12 @@ class Workload:
             value = getattr(self, name)
             if value is not None:
                 _check_not_negative(name, value)
+        most = self.limits.max_gpus
+        if most is not None and most < self.gpus_per_replica:
+            raise InputError(
+                f"max_gpus {most}: below the {self.gpus_per_replica} GPUs of one replica;"
+                " no replica could run"
+            )
 
     @property
     def reload_hours(self) -> float:
@@ -215,6 +221,26 @@ def demand_from_rates(rates_per_second: Sequence[float], per_replica: float) -> 
     if not math.isfinite(per_replica) or per_replica <= 0:
         raise InputError(f"requests per second and replica {per_replica}: must be above 0")
     return tuple(rate / per_replica for rate in rates_per_second)
+
+
+def egress_gb_of_tokens(workload: Workload, bytes_per_output_token: float) -> float:
+    """GB (10^9 bytes) a month that leave when each output token takes so many bytes on the wire.
+
+    Plain text takes about 4.5; one streamed JSON event a token takes about 200.
+
+    Raises:
+        InputError: the figure is not a number of at least 0, or the workload states no rate of
+            requests or no output tokens.
+    """
+    _check_not_negative("bytes_per_output_token", bytes_per_output_token)
+    rate = workload.requests_per_second_per_replica
+    if rate is None or workload.tokens_out is None:
+        raise InputError(
+            f"bytes_per_output_token {bytes_per_output_token:g}: also give the requests per second"
+            " of a replica and the tokens out of a request"
+        )
+    requests = workload.replica_hours_per_month * 3600 * rate
+    return requests * workload.tokens_out * bytes_per_output_token / GB
 
 
 def tokens_per_month(workload: Workload) -> Decimal | None:

@@ -156,19 +156,22 @@ class HttpSession:
     bytes_read: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        # The library's own loggers write whole addresses, keys included.
+        # The library's own loggers write whole addresses and headers, keys included.
         for name in ("httpx", "httpcore"):
             logging.getLogger(name).setLevel(logging.WARNING)
         self._started = self.monotonic()
         self._spool = Spool(self.spool_dir)
         self._deadline = Deadline()
         self._agent = f"spotfloor/{metadata.version('spotfloor')} (+{self.settings.contact})"
-        own = {"User-Agent": self._agent, "Accept-Encoding": "gzip, identity"}
-        if bad_header(own):
+        self._own_headers = {
+            "User-Agent": self._agent,
+            "Accept": "*/*",
+            "Accept-Encoding": "gzip, identity",
+        }
+        if bad_header(self._own_headers):
             raise ConfigError("setting SPOTFLOOR_CONTACT: must be one line of plain ASCII")
-        self._client = httpx.Client(
-            headers=own, follow_redirects=False, trust_env=False, verify=self.verify
-        )
+        # Not a whole client: that would keep cookies, log addresses and judge redirects itself.
+        self._transport = httpx.HTTPTransport(verify=self.verify, trust_env=False)
 
     def __enter__(self) -> Self:
         return self
@@ -183,7 +186,7 @@ class HttpSession:
 
     def close(self) -> None:
         """Close connections and remove the temporary files of large payloads."""
-        self._client.close()
+        self._transport.close()
         self._spool.close()
 
     def get(
@@ -390,19 +393,21 @@ class HttpSession:
         limits = httpx.Timeout(
             self.settings.http_timeout_seconds, connect=min(CONNECT_SECONDS, self._left())
         )
-        with self._client.stream(
+        headers = httpx.Headers(self._own_headers)
+        headers.update(request.headers)
+        sent = httpx.Request(
             request.method,
             request.url,
-            headers=dict(request.headers),
+            headers=headers,
             json=request.json,
-            timeout=limits,
-            extensions={"trace": self._deadline.trace},
-        ) as response:
-            body = (
-                self._body(response, request)
-                if response.is_success
-                else self._sample(response, request)
-            )
+            extensions={"timeout": limits.as_dict(), "trace": self._deadline.trace},
+        )
+        response = self._transport.handle_request(sent)
+        try:
+            read = self._body if response.is_success else self._sample
+            body = read(response, request)
+        finally:
+            response.close()
         return _Answer(request, response.status_code, response.headers, body)
 
     def _body(self, response: httpx.Response, request: _Request) -> bytes | Path:

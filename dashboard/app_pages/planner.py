@@ -57,8 +57,8 @@ with st.form("question", border=True):
 question = Question(str(gpu), floor, ceiling, round(target / 100, 6), reload_minutes)
 if question == start:
     st.caption(
-        ":material/lightbulb: A worked example: a chat model of the 8B class on one L40S a replica,"
-        " 2 requests/s each (1,000 tokens in, 300 out). Change a number and press *Plan*."
+        ":material/lightbulb: A worked example: a chat model of the 8B class in FP8 on one L4 a"
+        " replica, 1 request/s each (600 tokens in, 200 out). Change a number and press *Plan*."
     )
 place = st.container()
 with place, st.spinner("Solving the fleet…", show_time=True):

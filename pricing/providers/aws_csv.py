@@ -88,7 +88,7 @@ def _cells(line: str) -> list[str]:
 def _is_complete(line: str, last: str, ends: Collection[str]) -> bool:
     """Whether the last cell of a last line without an end is whole.
 
-    It is when quoted or empty, or when an earlier row ended alike; ``us-east-1`` may otherwise be
-    what is left of ``us-east-1-atl-2``.
+    It is when quoted, or when an earlier row ended alike; ``us-east-1`` may otherwise be what is
+    left of ``us-east-1-atl-2``.
     """
-    return line.endswith('"') or last == "" or last in ends
+    return line.endswith('"') or last in ends

@@ -187,7 +187,11 @@ _RULES: tuple[tuple[str, frozenset[str], str], ...] = (
     ("MarketOption", frozenset({"OnDemand"}), "capacity_block"),
     ("CapacityStatus", frozenset({"Used"}), "capacity_reservation"),
     ("OfferTermCode", frozenset({_ON_DEMAND_TERM}), "term_code"),
-    ("Product Family", frozenset({"Compute Instance", "Compute Instance (bare metal)"}), "family"),
+    (
+        "Product Family",
+        frozenset({"Compute Instance", "Compute Instance (bare metal)"}),
+        "product_family",
+    ),
     ("Unit", frozenset({"Hrs"}), "unit"),
     ("Currency", frozenset({"USD"}), "currency"),
     ("Tenancy", frozenset({"Shared"}), "tenancy"),

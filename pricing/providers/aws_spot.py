@@ -140,7 +140,8 @@ def _point(
         raise Reject("region_mismatch", f"zone {zone_name} is not in {region}")
     zone = str(row.get("availabilityzoneid") or "") or _text(row, "availabilityzone")
     at = parse_instant(_text(row, "timestamp"))
-    points.setdefault((zone, name), []).append((at, paid(row["spotprice"]), log, row))
+    price = paid(row["spotprice"])
+    points.setdefault((zone, name), []).append((at, price, log, row))
 
 
 def _json_rows(log: RowLog) -> Iterator[dict[str, Any]]:
@@ -169,7 +170,10 @@ def _xml_rows(log: RowLog) -> Iterator[dict[str, Any]]:
     kind = etree.QName(root).localname
     if kind != "DescribeSpotPriceHistoryResponse":
         code = root.findtext(".//{*}Code")
-        log.fail(*(("api_error", code) if code else ("bad_shape", f"the root is {kind}")))
+        if code:
+            log.fail("api_error", code)
+        else:
+            log.fail(*(page_problem(body) or ("bad_shape", f"the root is {kind}")))
         return
     prices = root.find("{*}spotPriceHistorySet")
     if prices is None:

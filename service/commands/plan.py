@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -219,8 +220,16 @@ def _cards(text: object) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for name in names:
         if str(name).strip():
-            found.update(dict.fromkeys(read_gpu(str(name).strip()).ids))
+            card = read_gpu(str(name).strip())
+            enough = (i for i in card.ids if not card.min_vram_gib or _vram(i) >= card.min_vram_gib)
+            found.update(dict.fromkeys(enough))
     return tuple(found)
+
+
+def _vram(gpu_id: str) -> Decimal:
+    from core.gpus import catalogue
+
+    return catalogue()[gpu_id].vram_gb
 
 
 def _demand(values: dict[str, Any]) -> tuple[float, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -49,7 +48,6 @@ def session(
     trust: trustme.CA | None = None,
     spool_dir: Path | None = None,
     allow_http_loopback: bool = True,
-    real_clock: bool = False,
     **settings: float | int | str,
 ) -> HttpSession:
     """Open a session that shares nothing with others unless told to."""
@@ -57,14 +55,13 @@ def session(
     if trust is not None:
         verify = ssl.create_default_context()
         trust.configure_trust(verify)
-    monotonic: Callable[[], float] = time.monotonic if real_clock else clockwork.monotonic
     return HttpSession(
         "acme",
         hosts,
         Settings.model_validate(settings),
         clock=FixedClock(NOW),
         sleep=clockwork.sleep,
-        monotonic=monotonic,
+        monotonic=clockwork.monotonic,
         jitter=lambda: jitter,
         spool_dir=spool_dir,
         verify=verify,

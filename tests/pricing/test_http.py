@@ -9,6 +9,7 @@ import socket
 import tracemalloc
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -125,7 +126,7 @@ def test_throttled_pages_are_walked_with_the_waits_that_were_asked_for(
         following = answer["next"]
 
     at = [seen.at for seen in server.seen]
-    waits = [later - earlier for earlier, later in zip(at, at[1:], strict=False)]
+    waits = [later - earlier for earlier, later in pairwise(at)]
     assert (len(at), rows) == (5, case["rows_expected"])
     assert waits[0] >= 5
     assert waits[1] > 0
@@ -141,7 +142,7 @@ def test_busy_sources_are_asked_four_times_with_growing_waits(
     assert (error.reason, error.status, len(server.seen)) == (f"http_{status}", status, 4)
     assert "try later" in str(error)
     at = [seen.at for seen in server.seen]
-    assert [b - a for a, b in zip(at, at[1:], strict=False)] == [1, 2, 4]  # jitter in the middle
+    assert [b - a for a, b in pairwise(at)] == [1, 2, 4]  # jitter in the middle
 
 
 @pytest.mark.parametrize(("jitter", "first"), [(0.0, 0.5), (0.99, 1.49)])
@@ -289,7 +290,7 @@ def test_a_dripping_body_is_cut_by_the_budget(server: Server, clockwork: FakeTim
 
 
 @pytest.mark.parametrize("where", ["headers", "endless body"])
-def test_a_drip_is_cut_in_real_time_even_before_the_body(
+def test_a_drip_is_cut_by_the_real_clock_even_before_the_body(
     server: Server, clockwork: FakeTime, where: str
 ) -> None:
     start = b"HTTP/1.1 200 OK\r\n" + (b"X-Slow: " if where == "headers" else b"\r\n")
@@ -299,9 +300,10 @@ def test_a_drip_is_cut_in_real_time_even_before_the_body(
         yield from drip(b"x", 1000, 0.01, server.stopping)()
 
     server.on("/prices", Reply(raw=slow))
-    with session(clockwork, real_clock=True, http_budget_seconds=0.12) as acme:
+    with session(clockwork, http_budget_seconds=0.15) as acme:
+        # Fake time stands still, so only the cut through the socket can end this.
         error = trouble(lambda: acme.get("p", server.url("/prices")))
-    assert (error.reason, len(server.seen)) == ("budget_exhausted", 1)
+    assert (error.reason, acme.requests) == ("budget_exhausted", 1)
 
 
 def test_a_silence_that_outlasts_the_budget_is_the_budgets_end(
@@ -313,8 +315,7 @@ def test_a_silence_that_outlasts_the_budget_is_the_budgets_end(
 
     server.on("/prices", Reply(body=begun, until_close=True))
     with session(clockwork, http_budget_seconds=0.1) as acme:
-        # Fake time stands still: only the cut through the socket can end this, and a body
-        # without a length that ends so must not pass for a whole one.
+        # A body without a length that ends because we cut it must not pass for a whole one.
         error = trouble(lambda: acme.get("p", server.url("/prices")))
     assert error.reason == "budget_exhausted"
 
@@ -358,7 +359,7 @@ def test_sixty_megabytes_go_to_a_file_and_leave_with_the_session(
             tracemalloc.stop()
         assert isinstance(payload.body, Path)
         assert payload.body.is_relative_to(tmp_path)
-        with payload.open() as stream:
+        with payload.body.open("rb") as stream:
             found = hashlib.file_digest(stream, "sha256").hexdigest()
         assert found == hashlib.sha256(block * 240).hexdigest()
         assert peak < 20 * MIB
