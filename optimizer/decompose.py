@@ -69,6 +69,7 @@ class _BlockSolver:
         self.matrix: csr_array = program.matrix
         self.low, self.high = program.low, program.high
         self.demand_rows, self.demand_shares = program.demand_rows, program.demand_shares
+        self.hour_loss = program.hour_loss
         self.cost = program.cost
         self.integrality = program.integrality
         self.weight = np.zeros(len(self.cost))
@@ -77,6 +78,8 @@ class _BlockSolver:
     def solve(self, demand: float, price: float) -> _Column:
         low = self.low.copy()
         low[self.demand_rows] = demand * self.demand_shares
+        high = self.high.copy()
+        high[-1] = demand * self.hour_loss
         upper = np.full(len(self.cost), np.inf)
         need = demand / self.market.replicas
         upper[: self.pools] = np.where(self.market.is_spot, np.ceil(4 * need) + 1, np.ceil(need))
@@ -85,16 +88,13 @@ class _BlockSolver:
         objective = self.cost + price * self.weight
         solution = milp(
             objective,
-            constraints=LinearConstraint(self.matrix, low, self.high),
+            constraints=LinearConstraint(self.matrix, low, high),
             integrality=self.integrality,
             bounds=Bounds(0, upper),
             options={"mip_rel_gap": MIP_GAP, "time_limit": _BLOCK_SECONDS},
         )
         if solution.x is None:
-            # Nothing wanted and nothing served is always a fleet; only time can be short.
-            idle = np.zeros(len(self.cost))
-            idle[-self.states :] = demand
-            return self._column(idle, 0.0)
+            raise PlanInfeasible("no fleet of these offers serves an hour within the limits")
         bound = solution.mip_dual_bound
         return self._column(solution.x, float(solution.fun if bound is None else bound))
 

@@ -16,7 +16,9 @@ while spot is lost, u_bs unserved replicas, continuous.
          u_bs ≥ (1 - φ) (D_b - Σ_O c_i n_ib - Σ_X c_i r_i A_is n_ib)               ∀ b, s
          y_bs ≤ Σ_X c_i (1 - A_is) n_ib                                            ∀ b, s
          Σ_b H_b Σ_s π_s u_bs ≤ (1 - T) Σ_b H_b D_b
+         Σ_s π_s u_bs ≤ 2 (1 - T) D_b                                              ∀ b
          Σ_i n_ib ≤ N,  Σ_i g_i n_ib ≤ G,  Σ_{i of p} g_i n_ib ≤ Q_p               ∀ b
+         the same for what runs in s: A_is n_ib and the stand-ins                  ∀ b, s
          Σ_{i in z} c_i n_ib ≤ share · Σ_i c_i n_ib   for zones and providers      ∀ b
 
 The on-demand base is what runs in every hour: min over b of n_ib.
@@ -37,6 +39,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, vstack
 
 from core.errors import PlanInfeasible
+from optimizer.limits import caps, shares
 from optimizer.pools import Pool
 from optimizer.risk import PRIOR_STAND_IN_SUCCESS, Scenarios, scenarios
 from optimizer.workload import Workload
@@ -44,6 +47,10 @@ from optimizer.workload import Workload
 MIP_GAP = 0.001
 TIME_LIMIT_SECONDS = 10.0
 FEW_BLOCKS = 3
+
+HOUR_LOSS = 2.0
+"""No hour may lose more than twice the share that all hours together may: a fleet that keeps its
+promise on average by failing every afternoon is no answer."""
 
 Array = NDArray[np.float64]
 
@@ -319,43 +326,42 @@ def _add_target(
         for state, probability in enumerate(market.states.probability)
         for block in range(layout.blocks)
     ]
-    rows.add(unserved, 0.0, float((1 - target) * (blocks.hours @ blocks.demand)))
+    for block in range(len(blocks.demand)):
+        rows.add(
+            _unserved_terms(layout, market, block),
+            -np.inf,
+            float(HOUR_LOSS * (1 - target) * blocks.demand[block]),
+        )
+    rows.add(unserved, -np.inf, float((1 - target) * (blocks.hours @ blocks.demand)))
+
+
+def _unserved_terms(layout: _Layout, market: Market, block: int) -> list[tuple[int, float]]:
+    """Expected unserved replicas of one block."""
+    return [
+        (layout.u(state, block), float(probability))
+        for state, probability in enumerate(market.states.probability)
+    ]
 
 
 def _add_limits(
     rows: _Rows, layout: _Layout, market: Market, blocks: int, workload: Workload
 ) -> None:
-    limits = workload.limits
-    gpus = [float(int(pool.option.gpu_count)) for pool in market.pools]
-    everything = range(layout.pools)
-
-    def total(
-        block: int, members: Sequence[int], weight: Sequence[float]
-    ) -> list[tuple[int, float]]:
-        return [(layout.count(pool, block), weight[pool]) for pool in members]
-
+    there = market.availability()
     for block in range(blocks):
-        if limits.max_instances is not None:
-            ones = [1.0] * layout.pools
-            rows.add(total(block, everything, ones), 0, float(limits.max_instances))
-        if limits.max_gpus is not None:
-            rows.add(total(block, everything, gpus), 0, float(limits.max_gpus))
-        for provider, quota in limits.quotas.items():
-            members = [k for k in everything if market.pools[k].option.provider == provider]
-            if members:
-                rows.add(total(block, members, gpus), 0, float(quota))
-        for share, places in (
-            (limits.max_zone_share, [str(pool.zone) for pool in market.pools]),
-            (limits.max_provider_share, [pool.option.provider for pool in market.pools]),
-        ):
-            if share is None or share >= 1:
+        for _, weight, most in caps(market, workload.limits):
+            wanted = [(layout.count(k, block), float(w)) for k, w in enumerate(weight)]
+            rows.add(wanted, -np.inf, most)
+            if market.fallback is None or not weight[market.fallback] or market.phi == 0:
                 continue
-            for group in sorted(set(places)):
-                weight = [
-                    float(market.replicas[k]) * ((1.0 if places[k] == group else 0.0) - share)
-                    for k in everything
-                ]
-                rows.add(total(block, everything, weight), -np.inf, 0.0)
+            stand_in = float(weight[market.fallback] / market.replicas[market.fallback])
+            for state in range(layout.states):
+                if there[state].all():
+                    continue
+                running = [(k, value * there[state, i]) for i, (k, value) in enumerate(wanted)]
+                rows.add([*running, (layout.y(state, block), stand_in)], -np.inf, most)
+        for _, weight in shares(market, workload.limits):
+            wanted = [(layout.count(k, block), float(w)) for k, w in enumerate(weight)]
+            rows.add(wanted, -np.inf, 0.0)
 
 
 def unserved(market: Market, blocks: Blocks, counts: Counts) -> Array:
@@ -399,6 +405,7 @@ class BlockProgram:
 
     Attributes:
         demand_rows: rows whose lower bound is the demand times ``demand_shares``.
+        hour_loss: largest expected share of the demand left unserved; the last row.
     """
 
     matrix: Any
@@ -406,6 +413,7 @@ class BlockProgram:
     high: Array
     demand_rows: NDArray[np.int64]
     demand_shares: Array
+    hour_loss: float
     cost: Array
     integrality: NDArray[np.int64]
 
@@ -420,6 +428,7 @@ def one_block_program(workload: Workload, market: Market) -> BlockProgram:
     demand_rows = np.concatenate([states, states + 1])
     shares = np.repeat([1.0, 1 - market.phi], layout.states)
     _add_limits(rows, layout, market, 1, workload)
+    rows.add(_unserved_terms(layout, market, 0), -np.inf, 0.0)
     constraint = rows.constraint()
     return BlockProgram(
         constraint.A,
@@ -427,6 +436,7 @@ def one_block_program(workload: Workload, market: Market) -> BlockProgram:
         np.asarray(constraint.ub, dtype=np.float64),
         demand_rows,
         shares,
+        HOUR_LOSS * (1 - workload.availability),
         _objective(layout, market, blocks),
         layout.integrality(),
     )
@@ -457,7 +467,7 @@ def relaxed_program(
     _add_limits(rows, layout, market, len(blocks.demand), workload)
     _add_target(rows, layout, market, blocks, target)
     constraint = rows.constraint()
-    matrix = constraint.A
+    matrix: Any = constraint.A
     low, high = np.asarray(constraint.lb), np.asarray(constraint.ub)
     below, above = np.isfinite(high), np.isfinite(low) & (low > 0)
     last = int(np.count_nonzero(below)) - 1

@@ -19,15 +19,15 @@ from scipy.special import ndtri
 
 from optimizer.market import SupplyOption, ZoneKey
 
-PRIOR_HAZARD_PER_HOUR = 0.37
-"""Losses per node-hour up: median of 39 public GPU spot traces on AWS and Google Cloud, 2022-23
-(range 0.02-1.83)."""
+PRIOR_HAZARD_PER_HOUR = 0.41
+"""Losses per node-hour up: median of 32 public traces of GPU spot capacity on AWS and Google
+Cloud, 2022-23 (range 0.02-1.83)."""
 
-PRIOR_DROUGHT_HOURS = 1.2
-"""Mean time until spot is back: median over 35 of those traces of their mean (73.6 minutes)."""
+PRIOR_DROUGHT_HOURS = 1.3
+"""Mean time until spot is back: median over 31 of those traces of their mean (80 minutes)."""
 
 PRIOR_BASIS = (
-    "prior: median of 39 public GPU spot traces of 2022-23, 0.37 per hour up (range 0.02-1.83);"
+    "prior: median of 32 public GPU spot traces of 2022-23, 0.41 per hour up (range 0.02-1.83);"
     " no observation of this pool"
 )
 

@@ -185,7 +185,7 @@ def cut(body: bytes, size: int) -> list[bytes]:
 @given(
     members=st.lists(st.binary(max_size=300), max_size=3),
     repeat=st.sampled_from([1, 1, 5000]),
-    size=st.integers(1, 200),
+    size=st.integers(1, 2000),
     padding=st.integers(0, 20),
 )
 def test_gzip_in_any_pieces_gives_back_what_was_packed(
