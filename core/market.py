@@ -401,13 +401,19 @@ class SpotObservation:
 
 @dataclass(slots=True)
 class Parsed:
-    """All that a parser found in one or more payloads of a provider."""
+    """All that a parser found in one or more payloads of a provider.
+
+    Attributes:
+        conflicts: offers for which different prices were stated; they are among the rejected, and
+            what is stored of them stays.
+    """
 
     offers: list[Offer] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     egress: list[EgressTariff] = field(default_factory=list)
     observations: list[SpotObservation] = field(default_factory=list)
+    conflicts: list[OfferKey] = field(default_factory=list)
 
     @property
     def rejected_rows(self) -> int:
@@ -421,6 +427,7 @@ class Parsed:
         self.failures += other.failures
         self.egress += other.egress
         self.observations += other.observations
+        self.conflicts += other.conflicts
 
 
 def printable(text: str, limit: int) -> str:

@@ -11,8 +11,9 @@ Two queues in a row:
 
 The running batch is the fixed point of Little's law: ``users = rate x output x step(users)``.
 Percentiles take the wait of those who wait as exponential and prompt lengths as log-normal, and
-add the parts' percentiles, which is a little more than the percentile of the sum. It is an approximation, good to a
-factor of about 1.5 below 90 % load and no better than "overloaded" beyond. Times are seconds.
+add the parts' percentiles, which is a little more than the percentile of the sum. The queueing is
+an approximation that no measurement here calibrates; near saturation read it as "overloaded".
+Times are seconds.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def benchmark_commands(
 
 
 def vllm_benchmark(model: str, inputs: int, outputs: int, users: int, prompts: int) -> str:
-    """vLLM's load generator with unrelated prompts of one length."""
+    """The load generator of vLLM with unrelated prompts of one length."""
     return _command(
         ("vllm", "bench serve"),
         ("--model", model),
@@ -95,7 +95,7 @@ def vllm_benchmark(model: str, inputs: int, outputs: int, users: int, prompts: i
 
 
 def sglang_benchmark(model: str, inputs: int, outputs: int, users: int, prompts: int) -> str:
-    """SGLang's load generator with unrelated prompts of one length (range ratio 1)."""
+    """The load generator of SGLang with unrelated prompts of one length (range ratio 1)."""
     return _command(
         ("sglang", "bench_serving"),
         ("--backend", "sglang"),

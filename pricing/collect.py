@@ -102,9 +102,9 @@ def collect(
     parsed = Parsed()
     trouble: SourceError | None = None
     observed: datetime | None = None
-    with answers(traffic) as stream:
-        payloads: list[Payload] = []
-        try:
+    try:
+        with answers(traffic) as stream:
+            payloads: list[Payload] = []
             for item in stream:
                 if isinstance(item, Failure):
                     failures.append(item)
@@ -113,18 +113,18 @@ def collect(
                 facts.append(_facts(item))
             observed = max((item.fetched_at for item in payloads), default=None)
             parsed = _parse(provider, payloads)
-        except SourceError as error:
-            trouble = error
-        except AppError:
-            raise  # our own settings or database: no run of this source took place
-        except Exception as error:
-            # What a source sends may break its fetcher too; that costs this run and no other.
-            log.exception("fetch.crashed", provider=provider.name)
-            trouble = SourceError(
-                f"the fetcher of {provider.name} failed: {type(error).__name__}: {error};"
-                " please report this",
-                reason="fetcher_error",
-            )
+    except SourceError as error:
+        trouble = error
+    except AppError:
+        raise  # our own settings are wrong: no run of this source took place
+    except Exception as error:
+        # What a source sends may break its fetcher too; that costs this run and no other.
+        log.exception("fetch.crashed", provider=provider.name)
+        trouble = SourceError(
+            f"the fetcher of {provider.name} failed: {type(error).__name__}: {error};"
+            " please report this",
+            reason="fetcher_error",
+        )
     return _write(
         engine, provider, parsed, failures, trouble, facts, traffic,
         origin=origin, started=started, observed=observed, clock=clock,

@@ -20,12 +20,13 @@ def merged(parsed: Parsed) -> tuple[Parsed, frozenset[OfferKey]]:
     groups: dict[OfferKey, list[Offer]] = {}
     for offer in parsed.offers:
         groups.setdefault(offer.key, []).append(offer)
-    conflicts: set[OfferKey] = set()
+    conflicts: set[OfferKey] = set(parsed.conflicts)
     result = Parsed(
         rejected=list(parsed.rejected),
         failures=parsed.failures,
         egress=parsed.egress,
         observations=parsed.observations,
+        conflicts=parsed.conflicts,
     )
     for key, group in groups.items():
         prices = [offer.usd_per_hour for offer in group]

@@ -229,7 +229,7 @@ PROVIDER = Provider(
     fetch=fetch,
     parse=parse,
     primary=primary,
-    every=timedelta(hours=1),
+    every=timedelta(hours=3),
     notes=(
         "Spot figures without a zone are the public feed's one figure per region; zonal prices need"
         " SPOTFLOOR_AWS_ACCESS_KEY_ID and SPOTFLOOR_AWS_SECRET_ACCESS_KEY, with no right but"

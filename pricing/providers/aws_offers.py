@@ -42,6 +42,7 @@ class OfferBook:
             prices = sorted({one.offer.usd_per_hour for one in stated})
             if prices[-1] - prices[0] > _SAME:
                 listed = ", ".join(format(price.normalize(), "f") for price in prices)
+                stated[0].log.parsed.conflicts.append(stated[0].offer.key)
                 for one in stated:
                     one.log.reject(
                         "price_conflict",

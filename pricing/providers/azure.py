@@ -104,9 +104,12 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
             log.fail("not_a_price_list", "neither Items, data nor value in the answer")
     for _, meters in sorted(machines.items()):
         chosen = current(meters)
-        if chosen is not None:
-            with chosen.log.row(chosen.row):
-                chosen.log.offer(_offer(chosen))
+        if chosen is None:  # contradicting rows are logged; what is stored of the offer stays
+            with meters[0].log.row(meters[0].row):
+                meters[0].log.parsed.conflicts.append(_offer(meters[0]).key)
+            continue
+        with chosen.log.row(chosen.row):
+            chosen.log.offer(_offer(chosen))
     tariffs(traffic)
     result = Parsed()
     for log in logs:

@@ -25,7 +25,7 @@ from typing import Any
 
 from core.errors import SourceError
 from core.gpus import gpu
-from core.market import Failure, Offer, Parsed, PurchaseOption
+from core.market import Failure, Offer, OfferKey, Parsed, PurchaseOption, Tier
 from core.money import decimal_of
 from pricing.providers.gcp_egress import Sku, egress_class, read_sku, tariffs
 from pricing.providers.gcp_parts import (
@@ -248,6 +248,8 @@ def _offers(shape: Shape, region: str, parts: Parts, log: RowLog | None) -> None
             continue
         where = log or min(anchor or [], key=lambda part: part.sku.rank).sku.log
         row = {"machine": shape.machine, "region": region, "zone": shape.zone, "option": option}
+        if _contradicts(shape, region, option, parts):
+            where.parsed.conflicts.append(_key(shape, region, option))
         with where.row(row):
             if option is ON_DEMAND and not shape.on_demand:
                 raise Reject(
@@ -257,12 +259,29 @@ def _offers(shape: Shape, region: str, parts: Parts, log: RowLog | None) -> None
             where.offer(_offer(shape, region, option, parts))
 
 
-def _offer(shape: Shape, region: str, option: PurchaseOption, parts: Parts) -> Offer:
-    """Sum the parts.
+def _contradicts(shape: Shape, region: str, option: PurchaseOption, parts: Parts) -> bool:
+    """Whether some part of the machine has two prices, so that its sum is not known."""
+    return any(
+        len({part.usd for part in parts.get(PartKey(kind, of, option, region), [])}) > 1
+        for kind, of, _ in _needs(shape)
+    )
 
-    Raises:
-        Reject: parts are missing or have two prices.
-    """
+
+def _key(shape: Shape, region: str, option: PurchaseOption) -> OfferKey:
+    return OfferKey(
+        "gcp",
+        Tier.SECURE.value,
+        region,
+        shape.zone,
+        shape.machine,
+        shape.gpu,
+        shape.gpu_count,
+        option.value,
+    )
+
+
+def _needs(shape: Shape) -> list[tuple[str, str, Decimal]]:
+    """Which parts a machine is summed from, and how much of each."""
     needs = [("slice", shape.accelerator, shape.gpu_count)]
     if not shape.slice:
         needs = [
@@ -272,9 +291,18 @@ def _offer(shape: Shape, region: str, option: PurchaseOption, parts: Parts) -> O
         ]
         if shape.local_ssd_gib:
             needs.append(("ssd", "", shape.local_ssd_gib))
+    return needs
+
+
+def _offer(shape: Shape, region: str, option: PurchaseOption, parts: Parts) -> Offer:
+    """Sum the parts.
+
+    Raises:
+        Reject: parts are missing or have two prices.
+    """
     usd_per_hour, missing = Decimal(0), []
     sources: list[Sku] = []
-    for kind, of, amount in needs:
+    for kind, of, amount in _needs(shape):
         found = parts.get(PartKey(kind, of, option, region), [])
         prices = {part.usd for part in found}
         if len(prices) > 1:

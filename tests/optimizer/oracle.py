@@ -14,6 +14,9 @@ from dataclasses import dataclass
 
 Fleet = tuple[int, ...]
 
+HOUR_LOSS = 2.0
+"""No hour may lose more than so many times the share that all hours together may."""
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -69,11 +72,15 @@ def cheapest(
     allowed = (1 - target) * sum(d * h for d, h in zip(demand, hours, strict=True))
     blocks = [
         _undominated(
-            [
-                _judge(kinds, fleet, need, length, states, stand_in, caps)
-                for fleet in _fleets(kinds, need)
-                if _within(kinds, fleet, caps)
-            ]
+            _at_least(
+                [
+                    _judge(kinds, fleet, need, length, states, stand_in, caps)
+                    for fleet in _fleets(kinds, need)
+                    if _within(kinds, fleet, caps)
+                ],
+                HOUR_LOSS * (1 - target) * need * length,
+                stand_in,
+            )
         )
         for need, length in zip(demand, hours, strict=True)
     ]
@@ -90,6 +97,20 @@ def cheapest(
         if best is None or usd < best:
             best = usd
     return best
+
+
+def _at_least(
+    choices: Sequence[_Choice], most_short: float, stand_in: StandIn | None
+) -> list[_Choice]:
+    """Buy the stand-ins that keep an hour's own promise; drop fleets that cannot keep it."""
+    kept = []
+    for choice in choices:
+        forced = max(0.0, choice.short - most_short)
+        if forced > choice.mend + 1e-9:
+            continue
+        price = forced / stand_in.phi * stand_in.usd if forced and stand_in is not None else 0.0
+        kept.append(_Choice(choice.usd + price, choice.short - forced, choice.mend - forced))
+    return kept
 
 
 def _fleets(kinds: Sequence[Kind], need: float) -> list[Fleet]:

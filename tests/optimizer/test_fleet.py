@@ -95,40 +95,35 @@ def small_markets(draw: st.DrawFn) -> list[SupplyOption]:
         option(k, draw(prices), gpu_count=Decimal(draw(st.sampled_from([1, 2]))))
         for k in range(draw(st.integers(0, 2)))
     ]
-    for k in range(draw(st.integers(0 if options else 1, 2))):
-        options.append(
-            spot(
-                10 + k,
-                draw(prices),
-                zone=f"use1-az{k}",
-                gpu_count=Decimal(draw(st.sampled_from([1, 2]))),
-                hazard_per_hour=draw(st.sampled_from([0.06, 0.4, 1.4])),
-            )
+    return options + [
+        spot(
+            10 + k,
+            draw(prices),
+            zone=f"use1-az{k}",
+            gpu_count=Decimal(draw(st.sampled_from([1, 2]))),
+            hazard_per_hour=draw(st.sampled_from([0.06, 0.4, 1.4])),
         )
-    return options
+        for k in range(draw(st.integers(0 if options else 1, 2)))
+    ]
 
 
 @st.composite
 def small_workloads(draw: st.DrawFn) -> Workload:
     """Up to three levels of demand of at most two replicas."""
     levels = draw(st.lists(st.sampled_from([0.5, 1.0, 1.4, 2.0]), min_size=1, max_size=3))
-    limits = draw(
-        st.sampled_from(
-            [
-                {},
-                {},
-                {"max_instances": 2},
-                {"max_gpus": 3},
-                {"max_zone_share": 0.5},
-                {"max_instances": 4, "max_zone_share": 0.7},
-            ]
-        )
-    )
+    kinds: list[dict[str, Any]] = [
+        {},
+        {},
+        {"max_instances": 2},
+        {"max_gpus": 3},
+        {"max_zone_share": 0.5},
+        {"max_instances": 4, "max_zone_share": 0.7},
+    ]
     return workload(
         demand=tuple(levels[hour % len(levels)] for hour in range(24)),
         availability=draw(st.sampled_from([0.6, 0.9, 0.99])),
         reload_minutes=draw(st.sampled_from([0.0, 6.0])),
-        limits=Limits(**limits),
+        limits=Limits(**draw(st.sampled_from(kinds))),
     )
 
 

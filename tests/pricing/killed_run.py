@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import sys
+import unittest.mock
 from typing import Any
 
-import db.ingest
 from core.clock import FixedClock
 from core.market import Parsed
 from db.engine import make_engine
+from db.observations import write_observations
 from pricing.collect import collect, given
 from tests.builders import a_payload, a_provider, an_offer, hour
 
@@ -25,20 +26,20 @@ def _wait(*_: Any) -> Any:
 
 def main(url: str, where: str) -> None:
     """Run against a database whose tables are there."""
-    if where == "write":
-        # The last step of the transaction: run row, offers and spans are written by then.
-        db.ingest.write_observations = _wait
     offers = [
         an_offer(instance_type=f"m{number}", usd_per_hour="3", observed_at=hour(1))
         for number in range(50)
     ]
     provider = a_provider(_wait if where == "parse" else lambda _: Parsed(offers=offers))
-    collect(
-        make_engine(url),
-        provider,
-        lambda _: given([a_payload(at=hour(1))]),
-        FixedClock(hour(1)),
-    )
+    # The last step of the transaction: run row, offers and spans are written by then.
+    stop = _wait if where == "write" else write_observations
+    with unittest.mock.patch("db.ingest.write_observations", stop):
+        collect(
+            make_engine(url),
+            provider,
+            lambda _: given([a_payload(at=hour(1))]),
+            FixedClock(hour(1)),
+        )
 
 
 if __name__ == "__main__":

@@ -194,7 +194,12 @@ def test_gzip_in_any_pieces_gives_back_what_was_packed(
     packed = b"".join(gzip.compress(member * repeat) for member in members) + bytes(padding)
     pieces = list(decoded(cut(packed, size), "GZIP", "here")) if members else []
     assert b"".join(pieces) == b"".join(member * repeat for member in members)
-    assert all(len(piece) <= 256 * 1024 for piece in pieces)
+
+
+def test_one_piece_of_gzip_is_never_unpacked_at_once() -> None:
+    pieces = list(decoded([gzip.compress(bytes(5 * 2**20))], "gzip", "here"))
+    assert sum(map(len, pieces)) == 5 * 2**20
+    assert max(map(len, pieces)) <= 256 * 1024
 
 
 @given(body=st.binary(min_size=1, max_size=300), size=st.integers(1, 50), data=st.data())
