@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import streamlit as st
 
 from core.errors import AppError
 from dashboard.data import database
 
-st.set_page_config(page_title="Spotfloor", page_icon=":material/stacked_line_chart:", layout="wide")
+# A file of our own: named icons would be fetched from a stranger's server.
+ICON = Path(__file__).with_name("icon.svg")
+st.set_page_config(page_title="Spotfloor", page_icon=str(ICON), layout="wide")
 
 try:
     database()

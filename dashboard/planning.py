@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import streamlit as st
@@ -12,7 +12,12 @@ from core.gpus import catalogue
 from core.market import Accelerator
 from dashboard.data import MarketState, database, now, offer_table
 from db.engine import reading
-from optimizer.example import EXAMPLE_CEILING, EXAMPLE_FLOOR, example_workload
+from optimizer.example import (
+    EXAMPLE_CEILING,
+    EXAMPLE_FLOOR,
+    EXAMPLE_PROVIDERS,
+    example_workload,
+)
 from optimizer.plan import solve_plan
 from optimizer.supply import read_supply
 from optimizer.workload import Workload, daily_profile
@@ -23,6 +28,7 @@ class Question:
     """What the form on the page asks."""
 
     gpu: str
+    providers: tuple[str, ...]
     floor: float
     ceiling: float
     availability: float
@@ -34,6 +40,7 @@ def example_question() -> Question:
     workload = example_workload()
     return Question(
         workload.gpus[0],
+        EXAMPLE_PROVIDERS,
         EXAMPLE_FLOOR,
         EXAMPLE_CEILING,
         workload.availability,
@@ -47,7 +54,7 @@ def workload_of(question: Question) -> Workload:
     Raises:
         InputError: a value is out of range.
     """
-    if question == example_question():
+    if replace(question, providers=EXAMPLE_PROVIDERS) == example_question():
         return example_workload()
     return Workload(
         name=f"{question.floor:g} to {question.ceiling:g} replicas",
@@ -79,6 +86,7 @@ def answer(snapshot: str, origin: str, question: Question) -> Answer:
                 session,
                 now(),
                 gpus=workload.gpus,
+                providers=question.providers,
                 origin="live" if origin == "live" else "snapshot",
             )
         plan = solve_plan(
@@ -107,3 +115,10 @@ def plannable_gpus(state: MarketState) -> list[str]:
         for name in counts.index
         if counts[name] > 0 and cards[str(name)].accelerator is Accelerator.GPU
     ]
+
+
+def plannable_providers(state: MarketState) -> list[str]:
+    """Providers with offers, most offers first."""
+    table = offer_table(state.snapshot, state.origin)
+    counts = table["provider"].value_counts()
+    return [str(name) for name in counts.index if counts[name] > 0]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -10,18 +12,24 @@ from numpy.typing import NDArray
 
 from core.errors import PlanInfeasible
 from core.money import plain
+from optimizer.costing import cost_of
 from optimizer.fleet import (
+    HOUR_LOSS,
     Blocks,
     Counts,
     Market,
     make_market,
-    monthly_usd,
     served_share,
     solve_fleet,
     unserved,
 )
-from optimizer.money import cents
+from optimizer.limits import broken_limits
+from optimizer.pools import Pool
 from optimizer.workload import Workload
+
+Array = NDArray[np.float64]
+
+_EPSILON = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +38,14 @@ class Baseline:
 
     name: str
     label: str
-    usd_per_month: float | None
+    usd_per_month: Decimal | None
     served_share: float | None
     worst_hour_served_share: float | None
     note: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As in the plan's contract."""
-        usd = None if self.usd_per_month is None else plain(cents(self.usd_per_month))
+        usd = None if self.usd_per_month is None else plain(self.usd_per_month)
         return {
             "name": self.name,
             "label": self.label,
@@ -52,82 +60,114 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 6)
 
 
-def baselines(
-    workload: Workload, market: Market, blocks: Blocks, gb_per_replica_hour: float
-) -> list[Baseline]:
-    """Build and judge the four."""
-    on_demand = [k for k in range(len(market.pools)) if not market.is_spot[k]]
-    spot = [k for k in range(len(market.pools)) if market.is_spot[k]]
-    cheap_on_demand = _cheapest(market, on_demand)
-    cheap_spot = _cheapest(market, spot)
-    floor = float(blocks.demand.min())
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A baseline with the fleet behind it; no fleet where it cannot be built.
+
+    Attributes:
+        keeps_promise: it meets the target in the month and in every hour, within all limits.
+    """
+
+    baseline: Baseline
+    market: Market
+    counts: Counts | None = None
+    keeps_promise: bool = False
+
+
+def candidates(
+    workload: Workload,
+    market: Market,
+    pools: Sequence[Pool],
+    blocks: Blocks,
+    gb_per_replica_hour: float,
+) -> list[Candidate]:
+    """Build and judge the four.
+
+    Args:
+        pools: all pools, also those that the program did not need to see.
+    """
+    firm = [pool for pool in market.pools if not pool.option.is_spot]
+    on_demand = _cheapest([pool for pool in pools if not pool.option.is_spot])
+    spot = _cheapest([pool for pool in pools if pool.option.is_spot])
+    demand = blocks.demand
+    floor = np.full_like(demand, float(demand.min()))
+
+    def simple(
+        name: str, label: str, parts: Sequence[tuple[Pool | None, Array]], note: str
+    ) -> Candidate:
+        known = [(pool, need) for pool, need in parts if pool is not None]
+        if len(known) < len(parts):
+            return Candidate(
+                Baseline(name, label, None, None, None, "no offer of one kind fits"), market
+            )
+        small = make_market(workload, [pool for pool, _ in known], gb_per_replica_hour)
+        total = np.array(
+            [np.ceil(need / pool.replicas - 1e-9) for pool, need in known], dtype=np.int64
+        )
+        nothing = np.zeros((len(small.states.probability), len(demand)))
+        return _judged(name, label, workload, small, blocks, Counts(total, nothing, 0.0), note)
+
     return [
-        _all_on_demand(workload, market, blocks, on_demand, gb_per_replica_hour),
-        _simple(
-            "all_spot", "all spot, cheapest pool, no fallback", market, blocks,
-            [(cheap_spot, blocks.demand)],
+        _all_on_demand(workload, make_market(workload, firm, gb_per_replica_hour), blocks),
+        simple(
+            "all_spot",
+            "all spot, cheapest pool, no fallback",
+            [(spot, demand)],
             "what a bare spot group serves once droughts and reloads are counted",
         ),
-        _simple(
-            "floor_ceiling", "on-demand for the floor, spot above, no fallback", market, blocks,
-            [(cheap_on_demand, np.full_like(blocks.demand, floor)),
-             (cheap_spot, blocks.demand - floor)],
+        simple(
+            "floor_ceiling",
+            "on-demand for the floor, spot above, no fallback",
+            [(on_demand, floor), (spot, demand - floor)],
             "the rule of thumb",
         ),
-        _simple(
-            "static_half", "half on-demand, half spot, no fallback", market, blocks,
-            [(cheap_on_demand, blocks.demand / 2), (cheap_spot, blocks.demand / 2)],
+        simple(
+            "static_half",
+            "half on-demand, half spot, no fallback",
+            [(on_demand, demand / 2), (spot, demand / 2)],
             "a mixed-instances group at 50 %",
         ),
-    ]  # fmt: skip
+    ]
 
 
-def _cheapest(market: Market, members: list[int]) -> int | None:
+def _cheapest(pools: Sequence[Pool]) -> Pool | None:
     """The pool with the lowest price per replica, as a person would pick it from a list."""
 
-    def listed(k: int) -> float:
-        option = market.pools[k].option
-        return float(option.usd_per_instance_hour) / float(market.replicas[k])
+    def listed(pool: Pool) -> tuple[Decimal, int]:
+        return pool.option.usd_per_instance_hour / pool.replicas, pool.option.offer_id
 
-    return min(members, key=lambda k: (listed(k), k)) if members else None
+    return min(pools, key=listed, default=None)
 
 
-def _all_on_demand(
+def _all_on_demand(workload: Workload, market: Market, blocks: Blocks) -> Candidate:
+    name, label = "all_on_demand", "all on-demand, scaled by the hour, cheapest mix"
+    if not market.pools:
+        return Candidate(Baseline(name, label, None, None, None, "no on-demand offer fits"), market)
+    try:
+        counts = solve_fleet(workload, market, blocks)
+    except PlanInfeasible:
+        note = "the limits leave too few instances"
+        return Candidate(Baseline(name, label, None, None, None, note), market)
+    return _judged(name, label, workload, market, blocks, counts, "")
+
+
+def _judged(
+    name: str,
+    label: str,
     workload: Workload,
     market: Market,
     blocks: Blocks,
-    members: list[int],
-    gb_per_replica_hour: float,
-) -> Baseline:
-    label = "all on-demand, scaled by the hour, cheapest mix"
-    if not members:
-        return Baseline("all_on_demand", label, None, None, None, "no on-demand offer fits")
-    alone = make_market(workload, [market.pools[k] for k in members], gb_per_replica_hour)
-    try:
-        counts = solve_fleet(workload, alone, blocks)
-    except PlanInfeasible:
-        return Baseline(
-            "all_on_demand", label, None, None, None, "the limits leave too few instances"
-        )
-    share, worst = served_share(alone, blocks, unserved(alone, blocks, counts))
-    return Baseline("all_on_demand", label, monthly_usd(alone, blocks, counts), share, worst)
-
-
-def _simple(
-    name: str,
-    label: str,
-    market: Market,
-    blocks: Blocks,
-    parts: list[tuple[int | None, NDArray[np.float64]]],
+    counts: Counts,
     note: str,
-) -> Baseline:
-    if any(pool is None for pool, _ in parts):
-        return Baseline(name, label, None, None, None, "no offer of one kind fits")
-    total = np.zeros((len(market.pools), len(blocks.demand)), dtype=np.int64)
-    for pool, need in parts:
-        if pool is not None:
-            total[pool] += np.ceil(need / market.replicas[pool] - 1e-9).astype(np.int64)
-    nothing = np.zeros((len(market.states.probability), len(blocks.demand)))
-    counts = Counts(total, nothing, 0.0)
+) -> Candidate:
+    """Price a fleet as the plan is priced, and see which promises it keeps."""
     share, worst = served_share(market, blocks, unserved(market, blocks, counts))
-    return Baseline(name, label, monthly_usd(market, blocks, counts), share, worst, note)
+    broken = broken_limits(market, workload.limits, counts.total)
+    if broken:
+        note = f"{note}; breaks the limit on {broken[0]}".removeprefix("; ")
+    loss = 1 - workload.availability
+    keeps = share >= 1 - loss - _EPSILON and worst >= 1 - HOUR_LOSS * loss - _EPSILON
+    usd = cost_of(workload, market, blocks, counts).total
+    return Candidate(
+        Baseline(name, label, usd, share, worst, note), market, counts, keeps and not broken
+    )

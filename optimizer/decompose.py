@@ -27,6 +27,7 @@ from optimizer.fleet import (
     Blocks,
     Counts,
     Market,
+    most_instances,
     one_block_program,
     relaxed_program,
 )
@@ -63,6 +64,7 @@ class _BlockSolver:
 
     def __init__(self, workload: Workload, market: Market) -> None:
         self.market = market
+        self.limits = workload.limits
         self.pools = len(market.pools)
         self.states = len(market.states.probability)
         program = one_block_program(workload, market)
@@ -81,8 +83,7 @@ class _BlockSolver:
         high = self.high.copy()
         high[-1] = demand * self.hour_loss
         upper = np.full(len(self.cost), np.inf)
-        need = demand / self.market.replicas
-        upper[: self.pools] = np.where(self.market.is_spot, np.ceil(4 * need) + 1, np.ceil(need))
+        upper[: self.pools] = most_instances(self.market, self.limits, demand)
         if self.market.fallback is None or self.market.phi == 0:
             upper[self.pools : self.pools + self.states] = 0
         objective = self.cost + price * self.weight

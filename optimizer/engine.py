@@ -102,7 +102,7 @@ def choice_from_difference(vllm: float, sglang: float) -> str:
 
 
 def _agrees(evidence: Evidence, choice: str) -> bool:
-    return choice in (evidence.favours, "tie") and evidence.favours in (choice, "tie")
+    return evidence.favours in (choice, "both")
 
 
 def _tie_break(q: EngineQuestion) -> str:

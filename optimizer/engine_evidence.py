@@ -1,7 +1,7 @@
 """Published comparisons of vLLM and SGLang: other people's measurements, dated, never our own.
 
-``kind`` says what a row is good for: ``claim`` (somebody's table), ``tie`` (differences below a
-tenth), ``reproduced`` (public, with versions and hardware). Contradictions are kept.
+They support a choice or speak against it; contradictions are kept, and what makes a row doubtful
+is said beside it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ class Evidence:
     """One comparison.
 
     Attributes:
-        favours: ``vllm``, ``sglang`` or ``tie``.
+        favours: ``vllm``, ``sglang``, ``tie``, or ``both`` (a crossover: each in its range).
         topic: ``prefix`` (shared prompts), ``unique`` (no shared prompts), ``short`` (short
             prompts, throughput), ``gb10``, ``platform``, ``capacity``.
         vllm, sglang: the two figures where there are two, in ``unit``.
-        engine_date: when the compared engine versions were current.
+        engine_date: when the compared engine versions were current; None when not stated.
         throughput_kind: ``output``, ``total`` or ``unknown`` where a figure counts tokens.
         trouble: why the row must be read with care; "" when nothing is known against it.
     """
@@ -31,7 +31,7 @@ class Evidence:
     topic: str
     text: str
     source: str
-    engine_date: date
+    engine_date: date | None
     hardware: str
     vllm: float | None = None
     sglang: float | None = None
@@ -40,8 +40,8 @@ class Evidence:
     trouble: str = ""
 
     def is_stale(self, today: date) -> bool:
-        """Whether the compared versions are older than twelve months."""
-        return today - self.engine_date > STALE_AFTER
+        """Whether the compared versions are older than twelve months, or not dated at all."""
+        return self.engine_date is None or today - self.engine_date > STALE_AFTER
 
     @property
     def ratio(self) -> float | None:
@@ -54,7 +54,7 @@ class Evidence:
         """One line with source, date, hardware, and what speaks against it."""
         stale = "; stale evidence" if self.is_stale(today) else ""
         trouble = f"; {self.trouble}" if self.trouble else ""
-        month = f"{self.engine_date:%Y-%m}"
+        month = f"engines of {self.engine_date:%Y-%m}" if self.engine_date else "engines not dated"
         return f"{self.text} ({self.source}, {month}, {self.hardware}{stale}{trouble})"
 
 
@@ -64,7 +64,7 @@ EVIDENCE = (
         favours="sglang",
         topic="prefix",
         text="agent with 8,000 shared tokens: warm first token 38 ms (SGLang), 92 ms (vLLM)",
-        source="founding article A",
+        source="'SGLang vs vLLM', 2026-10-23",
         engine_date=date(2024, 9, 1),
         hardware="hardware not stated",
         vllm=92,
@@ -77,8 +77,8 @@ EVIDENCE = (
         favours="sglang",
         topic="prefix",
         text="4,096-token prompts, 75 % shared, 64 users: 5,430 (SGLang) and 3,120 tok/s (vLLM)",
-        source="founding article A, second source",
-        engine_date=date(2025, 6, 1),
+        source="quoted by 'SGLang vs vLLM', 2026-10-23",
+        engine_date=None,
         hardware="hardware not stated",
         vllm=3120,
         sglang=5430,
@@ -123,7 +123,7 @@ EVIDENCE = (
         favours="vllm",
         topic="short",
         text="short prompts, throughput: 23,500 (vLLM) and 16,800 tok/s (SGLang)",
-        source="founding article A",
+        source="'SGLang vs vLLM', 2026-10-23",
         engine_date=date(2026, 5, 1),
         hardware="1x H100, Qwen2.5-7B",
         vllm=23500,
@@ -137,7 +137,7 @@ EVIDENCE = (
         topic="short",
         text="8B: 16,200 (SGLang) and 12,500 tok/s (vLLM)",
         source="LMSYS, cloudai",
-        engine_date=date(2024, 7, 25),
+        engine_date=None,
         hardware="H100, Llama-8B",
         vllm=12500,
         sglang=16200,
@@ -145,11 +145,11 @@ EVIDENCE = (
     ),
     Evidence(
         key="dgx-spark",
-        favours="tie",
+        favours="both",
         topic="gb10",
         text="SGLang ahead at 1 to 4 users, vLLM at 6 and more; 5 is not reported",
-        source="founding article A, DGX Spark sweep",
-        engine_date=date(2026, 5, 1),
+        source="DGX Spark sweep quoted by 'SGLang vs vLLM', 2026-10-23",
+        engine_date=None,
         hardware="GB10 only",
     ),
     Evidence(
@@ -172,4 +172,4 @@ EVIDENCE = (
 def about(*topics: str) -> tuple[Evidence, ...]:
     """Evidence on any of these topics, newest engines first."""
     rows = [row for row in EVIDENCE if row.topic in topics]
-    return tuple(sorted(rows, key=lambda row: row.engine_date, reverse=True))
+    return tuple(sorted(rows, key=lambda row: row.engine_date or date.min, reverse=True))

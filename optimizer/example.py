@@ -6,6 +6,9 @@ from optimizer.workload import Workload, daily_profile
 
 EXAMPLE_FLOOR, EXAMPLE_CEILING = 4.0, 12.0
 
+EXAMPLE_PROVIDERS = ("gcp",)
+"""A team on one cloud; most are. Other providers are a click away."""
+
 
 def example_workload() -> Workload:
     """A chat model of the 8B class in FP8 on one L4 a replica, 4 replicas at night, 12 by day.

@@ -6,8 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from core.errors import PlanInfeasible
+from core.money import plain
 from optimizer.baselines import Baseline
 from optimizer.fleet import Blocks, Counts, Market, monthly_usd
 from optimizer.market import SupplyOption
@@ -179,8 +181,65 @@ def _price_of_target(
     return [f"A target of {target:.4g} instead would save {saved:,.0f} USD a month."]
 
 
-def warnings(workload: Workload, pools: Sequence[Pool], left_out: Mapping[str, int]) -> list[str]:
-    """Say what could change the decision: thin data, old prices, single source, unknown stock."""
+def dearer_spot(options: Sequence[SupplyOption]) -> list[tuple[SupplyOption, SupplyOption]]:
+    """Pairs (spot, on-demand) of one machine in one region of which spot is not the cheaper."""
+
+    def machine(option: SupplyOption) -> tuple[object, ...]:
+        place = (option.provider, option.tier, option.region)
+        return (*place, option.instance_type, option.gpu, option.gpu_count)
+
+    firm: dict[object, SupplyOption] = {}
+    for option in options:
+        known = firm.get(machine(option))
+        if not option.is_spot and (
+            known is None or option.usd_per_instance_hour < known.usd_per_instance_hour
+        ):
+            firm[machine(option)] = option
+    pairs = [(option, firm.get(machine(option))) for option in options if option.is_spot]
+    return [
+        (spot, other)
+        for spot, other in pairs
+        if other is not None and spot.usd_per_instance_hour >= other.usd_per_instance_hour
+    ]
+
+
+def _about_prices(
+    pools: Sequence[Pool], options: Sequence[SupplyOption], now: datetime | None
+) -> list[str]:
+    lines = []
+    dearer = dearer_spot(options)
+    if dearer:
+        spot, other = dearer[0]
+        saving = 1 - spot.usd_per_instance_hour / other.usd_per_instance_hour
+        lines.append(
+            f"{len(dearer)} spot offers cost no less than the same machine on demand, e.g."
+            f" {spot.instance_type} at {spot.place}: {plain(spot.usd_per_instance_hour)} against"
+            f" {plain(other.usd_per_instance_hour)} USD/h (saving {saving:.1%})."
+        )
+    stale = sum(pool.option.freshness == "stale" for pool in pools)
+    if stale:
+        lines.append(f"{stale} of the chosen prices are stale; collect again before you buy.")
+    if now is not None and pools:
+        oldest = min(pool.option.price_as_of for pool in pools)
+        if now - oldest > timedelta(days=1):
+            lines.append(f"The oldest chosen price is {(now - oldest).days} days old.")
+    return lines
+
+
+def warnings(
+    workload: Workload,
+    pools: Sequence[Pool],
+    left_out: Mapping[str, int],
+    *,
+    options: Sequence[SupplyOption] = (),
+    now: datetime | None = None,
+) -> list[str]:
+    """Say what could change the decision: thin data, old prices, single source, unknown stock.
+
+    Args:
+        pools: those of the plan.
+        options: all offers that were given.
+    """
     lines = []
     spot = [pool for pool in pools if pool.option.is_spot]
     prior = [pool for pool in spot if "prior" in pool.option.hazard_basis]
@@ -210,6 +269,7 @@ def warnings(workload: Workload, pools: Sequence[Pool], left_out: Mapping[str, i
         lines.append(
             "Traffic price unknown at a chosen provider: 0.12 USD/GB is assumed, not zero."
         )
+    lines += _about_prices(pools, options, now)
     if left_out:
         words = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
         lines.append(f"Offers left out: {words}.")

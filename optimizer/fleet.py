@@ -42,7 +42,7 @@ from core.errors import PlanInfeasible
 from optimizer.limits import caps, shares
 from optimizer.pools import Pool
 from optimizer.risk import PRIOR_STAND_IN_SUCCESS, Scenarios, scenarios
-from optimizer.workload import Workload
+from optimizer.workload import Limits, Workload
 
 MIP_GAP = 0.001
 TIME_LIMIT_SECONDS = 10.0
@@ -209,12 +209,24 @@ def solve_whole(workload: Workload, market: Market, blocks: Blocks, target: floa
         _objective(layout, market, blocks),
         constraints=rows.constraint(),
         integrality=layout.integrality(),
-        bounds=Bounds(0, layout.upper(market, blocks)),
+        bounds=Bounds(0, layout.upper(market, blocks, workload.limits)),
         options={"mip_rel_gap": MIP_GAP, "time_limit": TIME_LIMIT_SECONDS, "presolve": True},
     )
     if solution.x is None:
         raise PlanInfeasible("no fleet of these offers meets the target within the limits")
     return layout.counts(solution.x, float(solution.mip_gap or 0.0))
+
+
+def most_instances(market: Market, limits: Limits, need: float) -> Array:
+    """Instances of each pool beyond which no more can help.
+
+    Limits on shares can ask for instances that serve nothing: they dilute a large one elsewhere.
+    """
+    count = need / market.replicas
+    most = np.where(market.is_spot, np.ceil(4 * count) + 1, np.ceil(count))
+    if limits.max_zone_share is not None or limits.max_provider_share is not None:
+        most = most + np.ceil(market.replicas.max(initial=1.0) / market.replicas)
+    return np.asarray(most, dtype=np.float64)
 
 
 class _Layout:
@@ -243,13 +255,12 @@ class _Layout:
         kinds[: self.first_y] = 1
         return kinds
 
-    def upper(self, market: Market, blocks: Blocks) -> Array:
+    def upper(self, market: Market, blocks: Blocks, limits: Limits) -> Array:
         bound = np.full(self.size, np.inf)
+        most = [most_instances(market, limits, float(need)) for need in blocks.demand]
         for pool in range(self.pools):
-            slack = 1.0 if not market.is_spot[pool] else 4.0
             for block in range(self.blocks):
-                need = blocks.demand[block] / market.replicas[pool]
-                bound[self.count(pool, block)] = np.ceil(slack * need) + (slack > 1)
+                bound[self.count(pool, block)] = most[block][pool]
         if market.fallback is None or market.phi == 0:
             bound[self.first_y : self.first_u] = 0
         return bound
@@ -475,6 +486,6 @@ def relaxed_program(
         _objective(layout, market, blocks),
         vstack([matrix[below], -matrix[above]]).tocsr(),
         np.concatenate([high[below], -low[above]]),
-        layout.upper(market, blocks),
+        layout.upper(market, blocks, workload.limits),
         last,
     )

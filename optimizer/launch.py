@@ -290,7 +290,7 @@ def _docker(request: LaunchRequest, port: int, engine: str) -> str:
 
 
 def _is_gated(request: LaunchRequest) -> bool:
-    return (request.repository or request.model.id).startswith(GATED)
+    return _weights(request)[0].startswith((*GATED, '"$'))
 
 
 def _warnings(request: LaunchRequest, engine: str) -> tuple[str, ...]:

@@ -12,15 +12,12 @@ from decimal import Decimal
 from importlib import metadata
 from typing import Any
 
-import numpy as np
-
 from core.clock import iso
-from core.egress import bill, volume_in
 from core.errors import PlanInfeasible
 from core.money import plain
-from core.units import HOURS_PER_MONTH
 from optimizer import explain
-from optimizer.baselines import Baseline, baselines
+from optimizer.baselines import Baseline, Candidate, candidates
+from optimizer.costing import Cost, cost_of, preemptions_per_day
 from optimizer.fleet import (
     Blocks,
     Counts,
@@ -33,10 +30,10 @@ from optimizer.fleet import (
     unserved,
 )
 from optimizer.market import SupplyOption
-from optimizer.money import cents, exact
-from optimizer.pools import UNKNOWN_EGRESS_USD_PER_GB, Pool, make_pools, pruned
+from optimizer.money import exact
+from optimizer.pools import Pool, make_pools, pruned
 from optimizer.risk import PRIOR_STAND_IN_SUCCESS
-from optimizer.workload import Workload, tokens_per_month
+from optimizer.workload import Workload
 
 SCHEMA = "spotfloor.plan/1"
 
@@ -93,34 +90,6 @@ def cents6(value: float) -> Decimal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """USD per month; the parts add up to the total."""
-
-    compute: Decimal
-    preemption: Decimal
-    egress: Decimal
-    tokens: Decimal | None
-
-    @property
-    def total(self) -> Decimal:
-        """All parts together."""
-        return self.compute + self.preemption + self.egress
-
-    def to_json(self) -> dict[str, Any]:
-        """As in the plan's contract."""
-        per_million = None
-        if self.tokens:
-            per_million = plain((self.total / self.tokens * 10**6).quantize(Decimal("0.0001")))
-        return {
-            "usd_per_month": plain(self.total),
-            "usd_per_million_tokens": per_million,
-            "compute_usd_per_month": plain(self.compute),
-            "preemption_usd_per_month": plain(self.preemption),
-            "egress_usd_per_month": plain(self.egress),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """A fleet with its cost, its promise and its reasons."""
 
@@ -168,7 +137,7 @@ class Plan:
         """Share saved against all on-demand, None without that baseline."""
         for item in self.baselines:
             if item.name == "all_on_demand" and item.usd_per_month:
-                return 1 - float(self.cost.total) / item.usd_per_month
+                return 1 - float(self.cost.total / item.usd_per_month)
         return None
 
 
@@ -178,6 +147,7 @@ def solve_plan(
     *,
     snapshot_id: str,
     prices_as_of: datetime | None,
+    now: datetime | None = None,
     left_out: Mapping[str, int] | None = None,
 ) -> Plan:
     """Choose the cheapest fleet that serves the asked share of the demand.
@@ -185,6 +155,7 @@ def solve_plan(
     Args:
         options: offers to choose from, already fresh and plausible.
         snapshot_id, prices_as_of: which state of the market they are.
+        now: to say how old the chosen prices are; never part of the plan's id.
         left_out: how many offers were not given, by reason; shown as a warning.
 
     Raises:
@@ -209,11 +180,39 @@ def solve_plan(
 
         raise explain.infeasible(workload, options, pools, again) from None
     assert counts is not None, "the first target is reached, or PlanInfeasible was raised"
-    compared = baselines(workload, market, blocks, rate)
+    compared = candidates(workload, market, pools, blocks, rate)
+    own = cost_of(workload, market, blocks, counts).total
+    easier_counts = others[0] if others else None
+    better = _cheaper(compared, own)
+    if better is not None and better.counts is not None:
+        market, counts, easier_counts = better.market, better.counts, None
+    notes = explain.warnings(
+        workload, _chosen(market, counts), left_out or {}, options=options, now=now
+    )
     return _assemble(
-        workload, market, blocks, counts, others[0] if others else None, compared, pools,
-        snapshot_id=snapshot_id, prices_as_of=prices_as_of, left_out=left_out or {},
+        workload, market, blocks, counts, easier_counts, [c.baseline for c in compared], pools,
+        snapshot_id=snapshot_id, prices_as_of=prices_as_of, notes=notes,
     )  # fmt: skip
+
+
+def _cheaper(compared: Sequence[Candidate], usd: Decimal) -> Candidate | None:
+    """A simple fleet that keeps every promise and still costs less: within the proven gap, the
+    program's answer can be a little dearer than one of them, and then that one is the plan.
+    """
+    able = [
+        item
+        for item in compared
+        if item.keeps_promise
+        and item.baseline.usd_per_month is not None
+        and item.baseline.usd_per_month < usd
+    ]
+    return min(able, key=lambda item: item.baseline.usd_per_month or usd, default=None)
+
+
+def _chosen(market: Market, counts: Counts) -> list[Pool]:
+    """Pools that the fleet uses, the stand-in's included."""
+    standing = market.fallback if counts.stand_in.any() else None
+    return [pool for k, pool in enumerate(market.pools) if counts.total[k].any() or k == standing]
 
 
 def _assemble(
@@ -227,12 +226,11 @@ def _assemble(
     *,
     snapshot_id: str,
     prices_as_of: datetime | None,
-    left_out: Mapping[str, int],
+    notes: Sequence[str],
 ) -> Plan:
     rows = _fleet_rows(market, blocks, counts)
     share, worst = served_share(market, blocks, unserved(market, blocks, counts))
-    cost = _cost(workload, market, blocks, counts)
-    chosen = [row.pool for row in rows]
+    cost = cost_of(workload, market, blocks, counts)
     receipt = _receipt(workload, rows, pools, market, counts, snapshot_id)
     draft = Plan(
         plan_id=receipt["hash"][:12],
@@ -243,38 +241,55 @@ def _assemble(
         cost=cost,
         served_share=share,
         worst_hour_served_share=worst,
-        preemptions_per_day=_preemptions_per_day(market, blocks, counts),
+        preemptions_per_day=preemptions_per_day(market, blocks, counts),
         baselines=tuple(compared),
         summary="",
         why=tuple(explain.reasons(workload, market, blocks, counts, easier, compared)),
-        warnings=tuple(explain.warnings(workload, chosen, left_out)),
+        warnings=tuple(notes),
         receipt=receipt,
     )
     return _with_summary(draft)
 
 
 def _with_summary(plan: Plan) -> Plan:
-    parts = []
-    for row in plan.fleet:
-        option = row.pool.option
-        span = (
-            f"{row.instances_max}"
-            if row.instances_min == row.instances_max
-            else f"{row.instances_min}-{row.instances_max}"
+    parts = [
+        words
+        for words in (
+            _kind(plan, "on demand", [r for r in plan.fleet if r.role in {"base", "flexible"}]),
+            _kind(plan, "on spot", [r for r in plan.fleet if r.role == "burst"]),
         )
-        kind = {"fallback": "on-demand stand-in", "burst": "spot"}.get(row.role, "on-demand")
-        cards = f"{option.gpu_count}x {option.gpu}" if option.gpu_count > 1 else option.gpu
-        parts.append(f"{span} x {cards} {kind} at {option.place}")
-    shown = "; ".join(parts[:4]) + (f"; and {len(parts) - 4} more pools" if len(parts) > 4 else "")
+        if words
+    ]
+    spare = next((r for r in plan.fleet if r.role == "fallback"), None)
+    if spare is not None:
+        parts.append(f"on-demand stand-ins at {spare.pool.option.place} while spot is dry")
     saving = plan.saving
     against = ""
     if saving is not None and saving >= 0.005:
         against = f", {saving:.0%} less than all on-demand"
     text = (
-        f"Run {shown}: {plan.cost.total:,.0f} USD a month, {plan.served_share:.2%} of the demand"
-        f" served{against}."
+        f"Run {' and '.join(parts)}: {plan.cost.total:,.0f} USD a month,"
+        f" {plan.served_share:.2%} of the demand served{against}."
     )
     return replace(plan, summary=text)
+
+
+def _kind(plan: Plan, kind: str, rows: Sequence[FleetRow]) -> str:
+    """Say how many GPUs of which cards run in one way, over the hours, and where."""
+    if not rows:
+        return ""
+    hours = range(len(plan.workload.demand))
+    gpus = [
+        sum(int(r.pool.option.gpu_count) * r.instances_by_hour[hour] for r in rows)
+        for hour in hours
+    ]
+    span = f"{min(gpus)}" if min(gpus) == max(gpus) else f"{min(gpus)}-{max(gpus)}"
+    cards = list(dict.fromkeys(r.pool.option.gpu for r in rows))
+    named = " and ".join(cards[:2]) if len(cards) <= 2 else f"{len(cards)} kinds of GPU"
+    places = list(dict.fromkeys(r.pool.option.place for r in rows))
+    where = " and ".join(places) if len(places) <= 2 else f"{places[0]} and {len(places) - 1} more"
+    unit = "zones" if kind == "on spot" else "places"
+    return f"{span} x {named} {kind} at {where}" + (f" {unit}" if len(places) > 2 else "")
 
 
 def _fleet_rows(market: Market, blocks: Blocks, counts: Counts) -> tuple[FleetRow, ...]:
@@ -304,73 +319,6 @@ def _fleet_rows(market: Market, blocks: Blocks, counts: Counts) -> tuple[FleetRo
     order = {"base": 0, "flexible": 1, "burst": 2, "fallback": 3}
     rows.sort(key=lambda row: (order[row.role], row.pool.usd_per_replica_hour))
     return tuple(rows)
-
-
-def _cost(workload: Workload, market: Market, blocks: Blocks, counts: Counts) -> Cost:
-    """Recompute money in Decimal from the integer fleet."""
-    compute = preemption = Decimal(0)
-    served: dict[int, Decimal] = {}
-    for k, pool in enumerate(market.pools):
-        slot_hours = sum(
-            (
-                Decimal(int(counts.total[k][b])) * exact(hours)
-                for b, hours in enumerate(blocks.hours)
-            ),
-            Decimal(0),
-        )
-        extra = _stand_in_hours(market, blocks, counts) if k == market.fallback else Decimal(0)
-        spent = (slot_hours + extra) * exact(pool.usd_per_slot_hour)
-        useful = exact(pool.risk.serving) if pool.option.is_spot else Decimal(1)
-        direct = slot_hours * exact(pool.risk.up) * pool.option.usd_per_instance_hour * useful
-        part = spent if not pool.option.is_spot else direct
-        compute += part
-        preemption += spent - part
-        served[k] = (slot_hours + extra) * exact(pool.useful_share) * pool.replicas
-    return Cost(
-        compute=cents(compute),
-        preemption=cents(preemption),
-        egress=cents(_egress(workload, market, served)),
-        tokens=tokens_per_month(workload),
-    )
-
-
-def _stand_in_hours(market: Market, blocks: Blocks, counts: Counts) -> Decimal:
-    """Expected instance-hours a month of the stand-ins."""
-    if market.fallback is None:
-        return Decimal(0)
-    hours = float(np.dot(market.states.probability @ counts.stand_in, blocks.hours))
-    return exact(PRIOR_STAND_IN_SUCCESS * hours / float(market.replicas[market.fallback]))
-
-
-def _egress(workload: Workload, market: Market, served: Mapping[int, Decimal]) -> Decimal:
-    """Traffic leaves where it is served; each tariff's ladder counts its own volume."""
-    total = sum(served.values(), Decimal(0))
-    volume = exact(workload.egress_gb_per_month)
-    if total == 0 or volume == 0:
-        return Decimal(0)
-    by_tariff: dict[object, tuple[Pool, Decimal]] = {}
-    for k, part in served.items():
-        pool = market.pools[k]
-        key = pool.option.egress.key if pool.option.egress else ("offer", pool.option.offer_id)
-        known = by_tariff.get(key)
-        amount = volume * part / total
-        by_tariff[key] = (pool, amount if known is None else known[1] + amount)
-    usd = Decimal(0)
-    for pool, amount in by_tariff.values():
-        option = pool.option
-        if option.egress_usd_per_gb is not None:
-            usd += amount * option.egress_usd_per_gb
-            continue
-        priced = (
-            bill(option.egress, volume_in(option.egress, amount)).usd if option.egress else None
-        )
-        usd += amount * exact(UNKNOWN_EGRESS_USD_PER_GB) if priced is None else priced
-    return usd
-
-
-def _preemptions_per_day(market: Market, blocks: Blocks, counts: Counts) -> float:
-    rate = np.array([pool.risk.preemptions_per_hour for pool in market.pools])
-    return float(rate @ counts.total @ blocks.hours) / (HOURS_PER_MONTH / 24)
 
 
 def _receipt(

@@ -8,7 +8,13 @@ from core.gpus import catalogue
 from dashboard.banner import price_banner
 from dashboard.data import market_state
 from dashboard.plan_view import show_plan, show_problem
-from dashboard.planning import Question, answer, example_question, plannable_gpus
+from dashboard.planning import (
+    Question,
+    answer,
+    example_question,
+    plannable_gpus,
+    plannable_providers,
+)
 from dashboard.price_table import price_table
 
 st.title("What should I run, and what will it cost?")
@@ -26,7 +32,7 @@ if not gpus:
     st.stop()
 
 with st.form("question", border=True):
-    columns = st.columns([2, 1, 1, 1, 1, 1], vertical_alignment="bottom")
+    columns = st.columns([2, 2, 1, 1, 1, 1, 1], vertical_alignment="bottom")
     gpu = columns[0].selectbox(
         "GPU, one per replica",
         gpus,
@@ -35,30 +41,42 @@ with st.form("question", border=True):
         key="pl_gpu",
         bind="query-params",
     )
-    floor = columns[1].number_input(
+    known = plannable_providers(state)
+    providers = columns[1].multiselect(
+        "Providers",
+        known,
+        default=[name for name in start.providers if name in known],
+        key="pl_provider",
+        bind="query-params",
+        placeholder="all providers",
+    )
+    floor = columns[2].number_input(
         "Floor, replicas", 0.0, 10_000.0, start.floor, 1.0, key="pl_floor", bind="query-params",
         help="Replicas needed at the quietest hour (04:00 UTC).",
     )  # fmt: skip
-    ceiling = columns[2].number_input(
+    ceiling = columns[3].number_input(
         "Ceiling, replicas", 0.1, 10_000.0, start.ceiling, 1.0, key="pl_ceiling",
         bind="query-params", help="Replicas needed at the busiest hour (16:00 UTC).",
     )  # fmt: skip
-    target = columns[3].number_input(
+    target = columns[4].number_input(
         "Served share, %", 50.0, 99.99, start.availability * 100, 0.1, format="%.2f",
         key="pl_target", bind="query-params",
         help="Share of the demand that must be served, droughts and reloads counted.",
     )  # fmt: skip
-    reload_minutes = columns[4].number_input(
+    reload_minutes = columns[5].number_input(
         "Reload, minutes", 0.0, 240.0, start.reload_minutes, 1.0, key="pl_reload",
         bind="query-params", help="From the start of an instance until it serves.",
     )  # fmt: skip
-    columns[5].form_submit_button("Plan", type="primary", width="stretch")
+    columns[6].form_submit_button("Plan", type="primary", width="stretch")
 
-question = Question(str(gpu), floor, ceiling, round(target / 100, 6), reload_minutes)
+question = Question(
+    str(gpu), tuple(providers), floor, ceiling, round(target / 100, 6), reload_minutes
+)
 if question == start:
     st.caption(
         ":material/lightbulb: A worked example: a chat model of the 8B class in FP8 on one L4 a"
-        " replica, 1 request/s each (600 tokens in, 200 out). Change a number and press *Plan*."
+        " replica, 1 request/s each (600 tokens in, 200 out), on Google Cloud."
+        " Change something and press *Plan*."
     )
 place = st.container()
 with place, st.spinner("Solving the fleet…", show_time=True):

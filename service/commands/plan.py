@@ -105,10 +105,17 @@ def solve(
         "max_instances": max_instances, "max_gpus": max_gpus, "max_zone_share": max_zone_share,
         "max_provider_share": max_provider_share, "quota": quota, "origin": origin,
     }  # fmt: skip
-    values = {**_from_file(spec, set(given)), **{k: v for k, v in given.items() if v is not None}}
+    values = _from_file(spec, set(given))
+    values.update({key: value for key, value in given.items() if value is not None})
     if values.get("origin") not in {None, "live", "snapshot"}:
         raise InputError(f"--origin {values['origin']}: write live or snapshot")
-    workload = _example(values) if example else workload_of(values)
+    if example:
+        from optimizer.example import EXAMPLE_PROVIDERS
+
+        workload = _example(values)
+        values["provider"] = list(EXAMPLE_PROVIDERS)
+    else:
+        workload = workload_of(values)
     context = make_context()
     with reading(context.database) as session:
         supply = read_supply(

@@ -75,7 +75,7 @@ def cheapest(
             _at_least(
                 [
                     _judge(kinds, fleet, need, length, states, stand_in, caps)
-                    for fleet in _fleets(kinds, need)
+                    for fleet in _fleets(kinds, need, caps)
                     if _within(kinds, fleet, caps)
                 ],
                 HOUR_LOSS * (1 - target) * need * length,
@@ -113,9 +113,13 @@ def _at_least(
     return kept
 
 
-def _fleets(kinds: Sequence[Kind], need: float) -> list[Fleet]:
+def _fleets(kinds: Sequence[Kind], need: float, caps: Caps) -> list[Fleet]:
+    """All that can help; under limits on shares also some that idle, to dilute large ones."""
+    diluted = caps.zone_share is not None or caps.provider_share is not None
+    largest = max(k.replicas for k in kinds)
     most = [
-        math.ceil(4 * need / k.replicas) + 1 if k.is_spot else math.ceil(need / k.replicas)
+        (math.ceil(4 * need / k.replicas) + 1 if k.is_spot else math.ceil(need / k.replicas))
+        + (math.ceil(largest / k.replicas) if diluted else 0)
         for k in kinds
     ]
     return list(itertools.product(*(range(m + 1) for m in most)))

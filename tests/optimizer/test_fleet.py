@@ -13,6 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from core.errors import PlanInfeasible
+from optimizer.decompose import solve_by_blocks
 from optimizer.fleet import (
     Counts,
     Market,
@@ -139,6 +140,27 @@ def test_the_fleet_costs_what_the_best_of_all_fleets_costs(
         return
     _, _, usd = solved(asked, options)
     assert usd == pytest.approx(best, rel=SETTLED)
+
+
+@settings(max_examples=60)
+@given(asked=small_workloads(), options=small_markets())
+def test_taking_the_hours_apart_gives_a_fleet_and_a_bound_that_hold(
+    asked: Workload, options: list[SupplyOption]
+) -> None:
+    """The best of all fleets lies between the proven bound and the fleet that was found."""
+    best = by_brute_force(asked, options)
+    market, blocks = make_market(asked, make_pools(asked, options), 0.0), merge_blocks(asked)
+    if best is None:
+        with pytest.raises(PlanInfeasible):
+            solve_by_blocks(asked, market, blocks, [asked.availability])
+        return
+    counts = solve_by_blocks(asked, market, blocks, [asked.availability])[0]
+    assert counts is not None
+    usd = monthly_usd(market, blocks, counts)
+    share, _ = served_share(market, blocks, unserved(market, blocks, counts))
+    assert share >= asked.availability - 1e-6
+    assert usd >= best * (1 - 1e-6)
+    assert usd * (1 - counts.gap) <= best * (1 + 1e-6)
 
 
 @settings(max_examples=40)

@@ -191,7 +191,7 @@ def test_our_own_wrong_settings_are_not_blamed_on_the_source(database: Database)
         ((a_payload(b""),), "empty_body"),
         ((a_payload(b"{}"),), "no_offers"),
         ((a_payload(b"[1, 2"),), "truncated"),
-        ((a_payload(b'{"\xff": 2}\'),), "wrong_charset"),
+        ((a_payload(b'{"\xff": 2}'),), "wrong_charset"),
         ((a_payload(b"<!doctype html><title>Just a moment...</title>"),), "block_page"),
         ((a_payload(b"<html><h1>Prices</h1></html>"),), "html_instead_of_json"),
         ((Failure("http_403", "keys are wrong"),), "http_403"),
