@@ -94,11 +94,11 @@ def frame_of(found: list[StoredOffer], at: datetime) -> pd.DataFrame:
             "zone": [o.zone for o in found],
             "instance_type": [o.instance_type for o in found],
             "stock": pd.Categorical([o.availability for o in found]),
-            "age_hours": [(at - o.observed_at).total_seconds() / 3600 for o in found],
+            "age_days": [(at - o.observed_at).total_seconds() / 86400 for o in found],
             "observed_at": [o.observed_at for o in found],
             "freshness": pd.Categorical([o.freshness.value for o in found]),
-            "source": [_link(o.source_url) for o in found],
-            "source_text": [o.source_url for o in found],
+            "source": [None if _is_link(o.source_url) else o.source_url for o in found],
+            "link": [o.source_url if _is_link(o.source_url) else None for o in found],
             "note": [o.note for o in found],
         }
     )
@@ -108,8 +108,8 @@ def _dollars(value: Decimal) -> float:
     return float(value)
 
 
-def _link(url: str) -> str | None:
-    return url if url.startswith(("https://", "http://")) else None
+def _is_link(source: str) -> bool:
+    return source.startswith(("https://", "http://"))
 
 
 @st.cache_data(ttl=_MINUTE, max_entries=4, show_spinner=False)

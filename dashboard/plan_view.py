@@ -109,13 +109,14 @@ def _fleet_table(plan: dict[str, Any]) -> None:
                 "age": age_words(seen, at),
                 "freshness": item["freshness"],
                 "hazard": item["hazard_per_hour"],
-                "source": url if url.startswith("http") else None,
-                "stated by": url,
+                "source": None if url.startswith("http") else url,
+                "link": url if url.startswith("http") else None,
             }
         )
     config = st.column_config
+    table = pd.DataFrame(rows).dropna(axis="columns", how="all")
     st.dataframe(
-        pd.DataFrame(rows),
+        table,
         hide_index=True,
         width="stretch",
         column_config={
@@ -126,7 +127,9 @@ def _fleet_table(plan: dict[str, Any]) -> None:
                 help="Reloads and droughts counted: what an hour of a serving replica costs.",
             ),
             "hazard": config.NumberColumn("preemptions per hour up", format="%.2f"),
-            "source": config.LinkColumn("source", display_text="open"),
+            "role": config.TextColumn("role", width="small"),
+            "source": config.TextColumn("source"),
+            "link": config.LinkColumn("source", display_text="open"),
         },
     )
 

@@ -7,13 +7,12 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core.gpus import catalogue
 from dashboard.data import MarketState, offer_table
 
 _OPTIONS = {"on_demand": "on-demand", "spot": "spot", "reserved_calendar": "dated reservation"}
 _SHOWN = (
     "usd_per_gpu_hour", "usd_per_hour", "gpu", "gpu_count", "option", "provider", "region", "zone",
-    "instance_type", "vram_gib", "stock", "age_hours", "freshness", "source", "note",
+    "instance_type", "vram_gib", "stock", "age_days", "freshness", "source", "link", "note",
 )  # fmt: skip
 
 
@@ -38,7 +37,7 @@ def price_table(state: MarketState) -> None:
         on_click="ignore",
     )
     st.dataframe(
-        chosen[list(_SHOWN)],
+        chosen[list(_SHOWN)].dropna(axis="columns", how="all"),
         hide_index=True,
         width="stretch",
         height=440,
@@ -47,11 +46,11 @@ def price_table(state: MarketState) -> None:
 
 
 def _filtered(table: pd.DataFrame) -> pd.DataFrame:
+    # What an option shows is what stands in the address, so it must not change with the data.
     first, second, third, fourth = st.columns(4)
     gpus = first.multiselect(
         "GPU",
         _by_count(table["gpu"]),
-        format_func=lambda name: f"{_card_name(name)} ({_count(table, 'gpu', name)})",
         key="ex_gpu",
         bind="query-params",
         placeholder="all GPUs",
@@ -59,7 +58,7 @@ def _filtered(table: pd.DataFrame) -> pd.DataFrame:
     options = second.multiselect(
         "Purchase option",
         _by_count(table["option"]),
-        format_func=lambda name: f"{_OPTIONS.get(name, name)} ({_count(table, 'option', name)})",
+        format_func=lambda name: _OPTIONS.get(name, name),
         key="ex_option",
         bind="query-params",
         placeholder="all",
@@ -67,7 +66,6 @@ def _filtered(table: pd.DataFrame) -> pd.DataFrame:
     providers = third.multiselect(
         "Provider",
         _by_count(table["provider"]),
-        format_func=lambda name: f"{name} ({_count(table, 'provider', name)})",
         key="ex_provider",
         bind="query-params",
         placeholder="all providers",
@@ -86,9 +84,8 @@ def _filtered(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def csv_of(table: pd.DataFrame) -> bytes:
-    """The rows as CSV: raw numbers, units in the header, the source as text."""
-    plain = table.assign(source=table["source_text"])[list(_SHOWN)]
-    return plain.to_csv(index=False).encode()
+    """The rows as CSV: raw numbers, units in the header."""
+    return table[[*_SHOWN, "observed_at"]].to_csv(index=False).encode()
 
 
 def _columns() -> dict[str, Any]:
@@ -105,11 +102,12 @@ def _columns() -> dict[str, Any]:
         "instance_type": config.TextColumn("instance type"),
         "vram_gib": config.NumberColumn("VRAM GiB", format="%g", help="Per GPU, as sold."),
         "stock": config.TextColumn("stock", help="What the source says of availability."),
-        "age_hours": config.NumberColumn(
-            "age h", format="%.1f", help="Hours since the price was last confirmed."
+        "age_days": config.NumberColumn(
+            "age, days", format="%.1f", help="Since the price was last confirmed."
         ),
         "freshness": config.TextColumn("freshness"),
-        "source": config.LinkColumn("source", display_text="open"),
+        "source": config.TextColumn("source"),
+        "link": config.LinkColumn("source", display_text="open"),
         "note": config.TextColumn("note"),
     }
 
@@ -117,12 +115,3 @@ def _columns() -> dict[str, Any]:
 def _by_count(column: pd.Series) -> list[str]:
     counts = column.value_counts()
     return [str(name) for name in counts.index if counts[name] > 0]
-
-
-def _count(table: pd.DataFrame, column: str, name: str) -> int:
-    return int((table[column] == name).sum())
-
-
-def _card_name(gpu_id: str) -> str:
-    card = catalogue().get(gpu_id)
-    return card.name if card else gpu_id

@@ -14,7 +14,7 @@ from core.market import EgressTariff, EgressTier
 from db.models import TariffRow, TierRow
 from db.types import as_milli, as_nano
 
-_Ladder = tuple[tuple[Decimal, Decimal | None, Decimal | None], ...]
+_Ladder = tuple[tuple[Decimal | None, Decimal | None, Decimal | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,36 +41,48 @@ def write_tariffs(
         known = newest.get(tariff.key)
         if known is None or tariff.observed_at >= known.observed_at:
             newest[tariff.key] = tariff
-    changed = 0
+    changed: list[tuple[TariffRow, EgressTariff]] = []
     for provider in sorted({key[0] for key in newest}):
         stored = _open_tariffs(session, provider, origin)
+        ladders = _ladders(session, [row.id for row in stored.values()])
         for key, tariff in sorted(newest.items()):
-            if key[0] == provider:
-                changed += _write_one(session, run_id, origin, tariff, stored.get(key))
+            if key[0] != provider:
+                continue
+            row = stored.get(key)
+            known_ladder = ladders[row.id] if row is not None else ()
+            if (written := _write_one(session, run_id, origin, tariff, row, known_ladder)) is None:
+                continue
+            changed.append((written, tariff))
     session.flush()
-    return changed
+    _insert_tiers(session, changed)
+    return len(changed)
 
 
 def _write_one(
-    session: Session, run_id: int, origin: str, tariff: EgressTariff, row: TariffRow | None
-) -> int:
+    session: Session,
+    run_id: int,
+    origin: str,
+    tariff: EgressTariff,
+    row: TariffRow | None,
+    ladder: tuple[EgressTier, ...],
+) -> TariffRow | None:
+    """Return the row that now needs the tariff's tiers, or None where nothing changed."""
     at = tariff.observed_at
     if row is not None:
         if at < row.last_seen:
-            return 0
+            return None
         free = as_milli(tariff.free_gb_per_month)
         same = row.unit == tariff.unit and row.free_gb_per_month == free
-        if same and _ladder(session, row.id) == _ladder_of(tariff):
+        if same and _steps(ladder) == _steps_as_stored(tariff):
             row.last_seen = at
             row.source_url = tariff.source_url[:2000]
-            return 0
+            return None
         if at == row.valid_from:  # the same look, read again by better code: correct it
             session.execute(delete(TierRow).where(TierRow.tariff_id == row.id))
             row.unit, row.free_gb_per_month = tariff.unit, tariff.free_gb_per_month
-            _insert_tiers(session, row.id, tariff)
-            return 1
+            return row
         row.valid_to = at
-        session.flush()
+        session.flush()  # the end must be written before the next tariff of this key begins
     new = TariffRow(
         origin=origin,
         provider=tariff.provider,
@@ -86,24 +98,22 @@ def _write_one(
         run_id=run_id,
     )
     session.add(new)
-    session.flush()
-    _insert_tiers(session, new.id, tariff)
-    return 1
+    return new
 
 
-def _insert_tiers(session: Session, tariff_id: int, tariff: EgressTariff) -> None:
-    session.execute(
-        insert(TierRow),
-        [
-            {
-                "tariff_id": tariff_id,
-                "from_gb": tier.from_gb,
-                "to_gb": tier.to_gb,
-                "usd_per_gb": tier.usd_per_gb,
-            }
-            for tier in tariff.tiers
-        ],
-    )
+def _insert_tiers(session: Session, changed: Sequence[tuple[TariffRow, EgressTariff]]) -> None:
+    rows = [
+        {
+            "tariff_id": row.id,
+            "from_gb": tier.from_gb,
+            "to_gb": tier.to_gb,
+            "usd_per_gb": tier.usd_per_gb,
+        }
+        for row, tariff in changed
+        for tier in tariff.tiers
+    ]
+    if rows:
+        session.execute(insert(TierRow), rows)
 
 
 def _open_tariffs(
@@ -119,26 +129,16 @@ def _open_tariffs(
     return {(row.provider, row.region, row.network_tier, row.destination): row for row in rows}
 
 
-def _ladder(session: Session, tariff_id: int) -> _Ladder:
-    rows = session.execute(
-        select(TierRow.from_gb, TierRow.to_gb, TierRow.usd_per_gb)
-        .where(TierRow.tariff_id == tariff_id)
-        .order_by(TierRow.from_gb)
-    )
-    return tuple((row[0], row[1], row[2]) for row in rows)
+def _steps(ladder: Sequence[EgressTier]) -> _Ladder:
+    return tuple((tier.from_gb, tier.to_gb, tier.usd_per_gb) for tier in ladder)
 
 
-def _ladder_of(tariff: EgressTariff) -> _Ladder:
+def _steps_as_stored(tariff: EgressTariff) -> _Ladder:
     """The ladder as it will be read back; a price with more digits is no change."""
     return tuple(
-        (_thousandths(tier.from_gb), as_milli(tier.to_gb), as_nano(tier.usd_per_gb))
+        (as_milli(tier.from_gb), as_milli(tier.to_gb), as_nano(tier.usd_per_gb))
         for tier in tariff.tiers
     )
-
-
-def _thousandths(value: Decimal) -> Decimal:
-    rounded = as_milli(value)
-    return value if rounded is None else rounded
 
 
 def tariffs(

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from core.errors import ConfigError, DatabaseError
 
-__all__ = ["Database", "Session", "make_engine", "reading", "translated", "writing"]
+__all__ = ["Database", "Session", "make_engine", "reading", "shown", "translated", "writing"]
 
 Database = Engine
 """A database, as the packages above hold it: opaque, only passed back to ``db``."""
@@ -108,8 +108,15 @@ def translated(engine: Engine) -> Iterator[None]:
         raise
 
 
+def shown(engine: Engine) -> str:
+    """The database's address for messages: no password, neither before the host nor after ``?``."""
+    secret = [name for name in engine.url.query if "password" in name.lower()]
+    hidden = engine.url.update_query_dict(dict.fromkeys(secret, "***"))
+    return hidden.render_as_string(hide_password=True)
+
+
 def _advice(engine: Engine, text: str) -> str:
-    address = engine.url.render_as_string(hide_password=True)
+    address = shown(engine)
     first = next(iter(text.strip().splitlines()), "no reason given")
     lowered = text.lower()
     if "no such table" in lowered or "no such column" in lowered or "does not exist" in lowered:

@@ -226,7 +226,7 @@ def _write_prices(session: Session, run_id: int, report: RunReport) -> RunResult
     opened = kept = older = 0
     for offer in report.parsed.offers:
         key = offer.key
-        if (offer.region, offer.purchase_option.value) in report.held:
+        if (offer.region, offer.purchase_option.value) in report.held or key in report.held_keys:
             continue
         fresh = key not in known or known[key].span_id is None
         if fresh and horizon is not None and offer.observed_at < horizon:

@@ -11,7 +11,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect, text
 
 from core.errors import DatabaseError
-from db.engine import translated
+from db.engine import shown, translated
 
 _LOCK = 0x5907F100
 """Key of the PostgreSQL advisory lock that keeps two upgrades apart."""
@@ -76,7 +76,7 @@ def ready(engine: Engine) -> None:
     found, wanted = current(engine), head()
     if found == wanted:
         return
-    address = engine.url.render_as_string(hide_password=True)
+    address = shown(engine)
     _refuse_newer(engine, found)
     state = "is empty" if found is None else f"has schema {found}, this program needs {wanted}"
     raise DatabaseError(f"database {address} {state}; run 'spotfloor db upgrade'")
@@ -99,7 +99,7 @@ def _refuse_newer(engine: Engine, revision: str | None) -> None:
         script.revision for script in ScriptDirectory.from_config(_config(None)).walk_revisions()
     }
     if revision is not None and revision not in known:
-        address = engine.url.render_as_string(hide_password=True)
+        address = shown(engine)
         raise DatabaseError(
             f"database {address} has schema {revision}, newer than this program; update spotfloor"
         )

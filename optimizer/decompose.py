@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import csr_array
 
-from core.errors import PlanInfeasible
+from core.errors import AppError, PlanInfeasible
 from optimizer.fleet import (
+    INFEASIBLE,
     MIP_GAP,
+    NO_FLEET,
     TIME_LIMIT_SECONDS,
     Array,
     Blocks,
@@ -94,8 +96,13 @@ class _BlockSolver:
             bounds=Bounds(0, upper),
             options={"mip_rel_gap": MIP_GAP, "time_limit": _BLOCK_SECONDS},
         )
-        if solution.x is None:
+        if solution.status == INFEASIBLE:
             raise PlanInfeasible("no fleet of these offers serves an hour within the limits")
+        if solution.x is None:
+            raise AppError(
+                f"no fleet for an hour was found within {_BLOCK_SECONDS:g} s"
+                f" ({solution.message}); ask for fewer GPUs, providers or regions"
+            )
         bound = solution.mip_dual_bound
         return self._column(solution.x, float(solution.fun if bound is None else bound))
 
@@ -190,7 +197,7 @@ class _Search:
     def _reach(self, target: float, price: float) -> None:
         """Make sure that some choice of columns meets the target at all."""
         if self.look(price) > self.allowance(target) * (1 + 1e-9) + 1e-9:
-            raise PlanInfeasible("no fleet of these offers meets the target within the limits")
+            raise PlanInfeasible(NO_FLEET)
 
     def pick(self, target: float) -> list[int] | None:
         """Choose one column per block at least cost within the allowance (a small program)."""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 from core.errors import PlanInfeasible
 from core.money import plain
@@ -23,12 +24,12 @@ def infeasible(
     workload: Workload,
     options: Sequence[SupplyOption],
     pools: Sequence[Pool],
-    solve: Callable[[Workload], object],
+    solve: Callable[[Workload], Decimal],
 ) -> PlanInfeasible:
     """Say which limits bind, and what relaxing each of them would give.
 
     Args:
-        solve: solves a changed workload over the same offers, or raises ``PlanInfeasible``.
+        solve: USD a month of a changed workload over the same offers, or ``PlanInfeasible``.
     """
     if not options:
         return PlanInfeasible(
@@ -43,63 +44,88 @@ def infeasible(
             limits=[f"{count} offers: {reason}" for reason, count in reasons.most_common(5)],
             relaxations=["choose a GPU with more memory, or a smaller need per replica"],
         )
-    limits, tries = _named_limits(workload, pools)
-    relaxations = []
-    for words, relaxed in tries:
+    named = _named_limits(workload, pools)
+    binding, relaxations = [], []
+    for limit, words, relaxed in named:
         try:
-            solve(replace(workload, limits=relaxed))
+            usd = solve(replace(workload, limits=relaxed))
         except PlanInfeasible:
             continue
-        relaxations.append(f"{words} makes it feasible")
-    for target in (0.999, 0.99, 0.95, 0.9):
+        binding.append(limit)
+        relaxations.append(f"{words} makes it feasible, at {usd:,.0f} USD a month")
+    limits = binding or [limit for limit, _, _ in named]
+    for target in (0.999, 0.99, 0.95, 0.9, 0.8, 0.5):
         if target >= workload.availability:
             continue
         try:
-            solve(replace(workload, availability=target))
+            usd = solve(replace(workload, availability=target))
         except PlanInfeasible:
             continue
-        relaxations.append(f"availability {target:g} instead of {workload.availability:g}")
+        relaxations.append(
+            f"availability {target:g} instead of {workload.availability:g} makes it feasible,"
+            f" at {usd:,.0f} USD a month"
+        )
         break
     message = limits[0] if limits else "spot alone cannot serve enough and no on-demand offer fits"
     return PlanInfeasible(message, limits=limits, relaxations=relaxations)
 
 
-def _named_limits(
-    workload: Workload, pools: Sequence[Pool]
-) -> tuple[list[str], list[tuple[str, Limits]]]:
+def _named_limits(workload: Workload, pools: Sequence[Pool]) -> list[tuple[str, str, Limits]]:
+    """Every limit that is set: in words, what would relax it, and the limits without it."""
     limits = workload.limits
-    peak = max(workload.needed)
+    whole = math.ceil(max(workload.needed) - 1e-9)
     most = max(pool.replicas for pool in pools)
     best = max(pools, key=lambda pool: (pool.replicas / int(pool.option.gpu_count), pool.replicas))
     per_gpu = best.replicas / int(best.option.gpu_count)
-    named: list[str] = []
-    tries: list[tuple[str, Limits]] = []
+    named: list[tuple[str, str, Limits]] = []
     if limits.max_gpus is not None:
-        need = math.ceil(math.ceil(peak - 1e-9) / per_gpu)
-        fits = math.floor(limits.max_gpus * per_gpu)
+        need = math.ceil(whole / per_gpu - 1e-9)
+        fits = math.floor(limits.max_gpus * per_gpu + 1e-9)
+        used = math.ceil(fits / per_gpu - 1e-9)
         named.append(
-            f"GPU cap: {math.ceil(peak - 1e-9)} replicas need {need} GPUs,"
-            f" the cap of {limits.max_gpus} allows {fits} replicas"
+            (
+                f"GPU cap: {whole} replicas need {need} GPUs,"
+                f" the cap of {limits.max_gpus} allows {fits} replicas ({used} GPUs)",
+                f"a GPU cap of {need} or more",
+                replace(limits, max_gpus=None),
+            )
         )
-        tries.append((f"a GPU cap of {need} or more", replace(limits, max_gpus=None)))
     if limits.max_instances is not None:
-        need = math.ceil(peak / most - 1e-9)
+        need = math.ceil(whole / most - 1e-9)
         named.append(
-            f"instance cap: {math.ceil(peak - 1e-9)} replicas need {need} instances or more,"
-            f" the cap is {limits.max_instances}"
+            (
+                f"instance cap: {whole} replicas need {need} instances or more,"
+                f" the cap is {limits.max_instances}",
+                "a higher instance cap",
+                replace(limits, max_instances=None),
+            )
         )
-        tries.append(("a higher instance cap", replace(limits, max_instances=None)))
     for provider, quota in sorted(limits.quotas.items()):
-        named.append(f"quota: {quota} GPUs at {provider}")
         rest = {name: count for name, count in limits.quotas.items() if name != provider}
-        tries.append((f"a higher quota at {provider}", replace(limits, quotas=rest)))
+        named.append(
+            (
+                f"quota: {quota} GPUs at {provider}",
+                f"a higher quota at {provider}",
+                replace(limits, quotas=rest),
+            )
+        )
     if limits.max_zone_share is not None:
-        named.append(f"at most {limits.max_zone_share:.0%} of the capacity in one zone")
-        tries.append(("a larger share per zone", replace(limits, max_zone_share=None)))
+        named.append(
+            (
+                f"at most {limits.max_zone_share:.0%} of the capacity in one zone",
+                "a larger share per zone",
+                replace(limits, max_zone_share=None),
+            )
+        )
     if limits.max_provider_share is not None:
-        named.append(f"at most {limits.max_provider_share:.0%} of the capacity at one provider")
-        tries.append(("a larger share per provider", replace(limits, max_provider_share=None)))
-    return named, tries
+        named.append(
+            (
+                f"at most {limits.max_provider_share:.0%} of the capacity at one provider",
+                "a larger share per provider",
+                replace(limits, max_provider_share=None),
+            )
+        )
+    return named
 
 
 def reasons(
@@ -142,7 +168,8 @@ def reasons(
         base = int(sum(counts.total[k].min() * market.replicas[k] for k in on_demand))
         low = blocks.demand.min()
         lines.append(
-            f"{base} replicas run on demand in every hour; the demand never falls below {low:g}."
+            f"{base} {'replica runs' if base == 1 else 'replicas run'} on demand in every hour;"
+            f" the demand never falls below {low:g}."
         )
     if spot and stand_in is not None and counts.stand_in.any():
         most = math.ceil(float(counts.stand_in.max()) / float(market.replicas[stand_in]))

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, vstack
 
-from core.errors import PlanInfeasible
+from core.errors import AppError, PlanInfeasible
 from optimizer.limits import caps, shares
 from optimizer.pools import Pool
 from optimizer.risk import PRIOR_STAND_IN_SUCCESS, Scenarios, scenarios
@@ -47,6 +47,11 @@ from optimizer.workload import Limits, Workload
 MIP_GAP = 0.001
 TIME_LIMIT_SECONDS = 10.0
 FEW_BLOCKS = 3
+
+INFEASIBLE = 2
+"""Status of ``scipy.optimize.milp``: proven that nothing meets the constraints."""
+
+NO_FLEET = "no fleet of these offers meets the target within the limits"
 
 HOUR_LOSS = 2.0
 """No hour may lose more than twice the share that all hours together may: a fleet that keeps its
@@ -168,7 +173,7 @@ def solve_fleet(workload: Workload, market: Market, blocks: Blocks) -> Counts:
     """
     found = solve_targets(workload, market, blocks, [workload.availability])[0]
     if found is None:
-        raise PlanInfeasible("no fleet of these offers meets the target within the limits")
+        raise PlanInfeasible(NO_FLEET)
     return found
 
 
@@ -199,6 +204,7 @@ def solve_whole(workload: Workload, market: Market, blocks: Blocks, target: floa
 
     Raises:
         PlanInfeasible: no fleet meets target and limits.
+        AppError: the solver found none in its time.
     """
     layout = _Layout(market, len(blocks.demand))
     rows = _Rows(layout.size)
@@ -212,8 +218,13 @@ def solve_whole(workload: Workload, market: Market, blocks: Blocks, target: floa
         bounds=Bounds(0, layout.upper(market, blocks, workload.limits)),
         options={"mip_rel_gap": MIP_GAP, "time_limit": TIME_LIMIT_SECONDS, "presolve": True},
     )
+    if solution.status == INFEASIBLE:
+        raise PlanInfeasible(NO_FLEET)
     if solution.x is None:
-        raise PlanInfeasible("no fleet of these offers meets the target within the limits")
+        raise AppError(
+            f"no fleet was found within {TIME_LIMIT_SECONDS:g} s ({solution.message});"
+            " ask for fewer GPUs, providers or regions"
+        )
     return layout.counts(solution.x, float(solution.mip_gap or 0.0))
 
 
@@ -381,17 +392,6 @@ def unserved(market: Market, blocks: Blocks, counts: Counts) -> Array:
     capacity = (there * (market.replicas * market.serving)[None, :]) @ counts.total
     short = np.maximum(0.0, blocks.demand[None, :] - capacity)
     return np.maximum(short - market.phi * counts.stand_in, (1 - market.phi) * short)
-
-
-def stand_in_for(market: Market, blocks: Blocks, total: NDArray[np.int64]) -> Array:
-    """What stand-ins a fleet manager would start: as many replicas as are lost and missed."""
-    if market.fallback is None or market.phi == 0:
-        return np.zeros((len(market.states.probability), len(blocks.demand)))
-    there = market.availability()
-    lost = ((1 - there) * (market.replicas * market.is_spot)[None, :]) @ total
-    capacity = (there * (market.replicas * market.serving)[None, :]) @ total
-    missed = np.maximum(0.0, blocks.demand[None, :] - capacity)
-    return np.minimum(lost, missed)
 
 
 def served_share(market: Market, blocks: Blocks, missing: Array) -> tuple[float, float]:

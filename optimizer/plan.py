@@ -163,7 +163,7 @@ def solve_plan(
     """
     pools = make_pools(workload, options)
     if not pools:
-        raise explain.infeasible(workload, options, pools, lambda _: None)
+        raise explain.infeasible(workload, options, pools, lambda _: Decimal(0))
     blocks = merge_blocks(workload)
     rate = workload.egress_gb_per_month / max(workload.replica_hours_per_month, 1e-9)
     market = make_market(workload, pruned(workload, pools, rate), rate)
@@ -174,9 +174,9 @@ def solve_plan(
         counts, *others = solve_targets(workload, market, blocks, targets)
     except PlanInfeasible:
 
-        def again(changed: Workload) -> object:
-            kept = pruned(changed, pools, rate)
-            return solve_fleet(changed, make_market(changed, kept, rate), merge_blocks(changed))
+        def again(changed: Workload) -> Decimal:
+            other = make_market(changed, pruned(changed, pools, rate), rate)
+            return cost_of(changed, other, blocks, solve_fleet(changed, other, blocks)).total
 
         raise explain.infeasible(workload, options, pools, again) from None
     assert counts is not None, "the first target is reached, or PlanInfeasible was raised"

@@ -30,7 +30,7 @@ def merged(parsed: Parsed) -> tuple[Parsed, frozenset[OfferKey]]:
     )
     for key, group in groups.items():
         prices = [offer.usd_per_hour for offer in group]
-        if max(prices) - min(prices) > _SAME:
+        if key in conflicts or max(prices) - min(prices) > _SAME:
             conflicts.add(key)
             stated = ", ".join(sorted({format(price, "f") for price in prices}))
             result.rejected.append(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.gpus import catalogue
 from dashboard.banner import price_banner
 from dashboard.data import market_state
 from dashboard.plan_view import show_plan, show_problem
@@ -37,7 +36,6 @@ with st.form("question", border=True):
         "GPU, one per replica",
         gpus,
         index=gpus.index(start.gpu) if start.gpu in gpus else 0,
-        format_func=lambda name: f"{catalogue()[name].name} · {catalogue()[name].vram_gb:g} GB",
         key="pl_gpu",
         bind="query-params",
     )

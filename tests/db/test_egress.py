@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -52,14 +53,15 @@ def test_a_change_of_price_step_allowance_or_unit_opens_a_span(database: Databas
 def test_a_price_with_more_digits_than_are_kept_is_no_change(database: Database) -> None:
     third = a_tariff(("0", "0.0833333333333333333"), ("341.33333333", "0.01"), free="0.0009765625")
     put(database, hour(0), third)
-    put(database, hour(1), third)
-    assert len(stored(database)) == 1
+    put(database, hour(1), replace(third, observed_at=hour(1)))
+    (only,) = stored(database)
+    assert (only.valid_from, only.last_seen) == (hour(0), hour(1))
 
 
 def test_a_price_that_is_not_stated_stays_unknown_and_is_not_a_change(database: Database) -> None:
     tariff = a_tariff(("0", "0.09"), ("10240", None))
     put(database, hour(0), tariff)
-    put(database, hour(0), tariff)
+    put(database, hour(0.5), replace(tariff, observed_at=hour(0.5)))
     (only,) = stored(database)
     assert [tier.usd_per_gb for tier in only.tariff.tiers] == [Decimal("0.09"), None]
     assert bill(only.tariff, Decimal(20_000)).usd is None

@@ -189,10 +189,11 @@ def test_held_scopes_stay_open_and_are_not_replaced(database: Database) -> None:
 
 def test_a_held_key_keeps_its_price_while_its_neighbours_move_on(database: Database) -> None:
     look(database, hour(0), {"a": "2", "b": "1"})
-    held = an_offer(instance_type="a").key
-    look(database, hour(1), {"b": "4"}, held_keys=frozenset({held}))
-    assert brief(database, "a") == [("2", 0, None, 0, "")]
-    assert brief(database, "b") == [("1", 0, 1, 0, "changed"), ("4", 1, None, 1, "")]
+    held = frozenset({an_offer(instance_type="a").key})
+    look(database, hour(1), {"b": "4"}, held_keys=held)
+    look(database, hour(2), {"a": "9", "b": "4"}, held_keys=held)
+    assert brief(database, "a") == [("2", 0, None, 0, "")], "neither ended nor replaced"
+    assert brief(database, "b") == [("1", 0, 1, 0, "changed"), ("4", 1, None, 2, "")]
 
 
 # --- what is older

@@ -278,6 +278,24 @@ def test_stand_ins_stay_within_the_cap() -> None:
     assert (there @ counts.total + counts.stand_in <= 2 + 1e-6).all()
 
 
+def test_one_hour_that_cannot_be_kept_is_refused_however_good_the_others_are() -> None:
+    """One instance serves half of the busiest hour; over the day, that would be within 90 %."""
+    asked = workload(
+        demand=(1.0,) * 20 + (1.1, 1.12, 1.15, 2.0),
+        availability=0.9,
+        limits=Limits(max_instances=1),
+    )
+    options = [option(1, "1"), spot(2, "0.5", hazard_per_hour=0.01)]
+    with pytest.raises(PlanInfeasible):
+        solved(asked, options)
+    calmer = workload(
+        demand=(1.0,) * 20 + (1.1, 1.12, 1.15, 1.2),
+        availability=0.9,
+        limits=Limits(max_instances=1),
+    )
+    assert solved(calmer, options)[1].total.max() == 1
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_day_of_many_levels_keeps_a_proven_gap(seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -68,6 +68,14 @@ def test_two_prices_of_one_offer_are_a_conflict_and_neither_is_believed() -> Non
     assert "2, 2.01 USD/h" in item.detail
 
 
+def test_a_conflict_within_one_payload_is_not_settled_by_another_payload() -> None:
+    offer = an_offer(usd_per_hour="2")
+    result, conflicts = merged(Parsed(offers=[offer], conflicts=[offer.key]))
+    assert result.offers == []
+    assert conflicts == {offer.key}
+    assert [(item.reason, item.count) for item in result.rejected] == [("price_conflict", 1)]
+
+
 def test_a_price_printed_with_more_digits_is_the_same_price() -> None:
     pair = [an_offer(usd_per_hour="2.0000004"), an_offer(usd_per_hour="2.0000011")]
     result, conflicts = merged(Parsed(offers=pair))

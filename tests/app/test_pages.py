@@ -1,0 +1,165 @@
+"""Every page and state through Streamlit's own test runner, on a real database file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from core.clock import FixedClock
+from core.market import Parsed, PurchaseOption
+from db.engine import Database, make_engine
+from db.migrate import upgrade
+from pricing.collect import collect, given
+from pricing.snapshot.load import load_snapshot
+from pricing.source import Payload
+from tests.builders import a_provider, an_offer
+from tests.shared import ROOT
+
+APP = str(ROOT / "dashboard" / "app.py")
+SOURCES = "app_pages/sources.py"
+
+
+@pytest.fixture
+def page_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    url = f"sqlite:///{tmp_path / 'page.db'}"
+    monkeypatch.setenv("SPOTFLOOR_DATABASE_URL", url)
+    st.cache_data.clear()
+    st.cache_resource.clear()
+    engine = make_engine(url)
+    yield engine
+    engine.dispose()
+    st.cache_resource.clear()
+
+
+@pytest.fixture
+def filled(page_database: Database) -> Database:
+    upgrade(page_database)
+    load_snapshot(page_database, FixedClock(datetime(2026, 12, 1, tzinfo=UTC)))
+    return page_database
+
+
+def run() -> AppTest:
+    return AppTest.from_file(APP, default_timeout=120).run()
+
+
+def text_of(app: AppTest) -> str:
+    return "\n".join(
+        str(item.value)
+        for kind in ("title", "header", "subheader", "markdown", "caption", "info", "error", "warning")
+        for item in app.get(kind)
+    )
+
+
+def test_first_paint_shows_a_solved_example_on_dated_prices(filled: Database) -> None:
+    app = run()
+    assert not app.exception
+    assert "Snapshot of 2026-11-09" in app.info[0].value
+    assert "Not live" in app.info[0].value
+    sentence = app.subheader[0].value
+    assert "Run " in sentence
+    assert "of the demand served" in sentence
+    labels = [metric.label for metric in app.metric]
+    assert labels[0] == "USD per month"
+    assert app.metric[0].value.startswith("$")
+    fleet, prices = app.dataframe[0].value, app.dataframe[1].value
+    assert set(fleet["option"]) == {"on-demand", "spot"}, "a hybrid fleet"
+    assert fleet["price of"].notna().all()
+    assert fleet["source"].str.len().min() > 5
+    assert len(prices) > 1000
+
+
+def test_another_question_gives_another_plan(filled: Database) -> None:
+    app = run()
+    before = app.subheader[0].value
+    app.number_input(key="pl_ceiling").set_value(24.0)
+    app.button[0].click().run()
+    assert not app.exception
+    assert app.subheader[0].value != before
+
+
+def test_a_floor_above_the_ceiling_is_one_clear_line(filled: Database) -> None:
+    app = run()
+    app.number_input(key="pl_floor").set_value(30.0)
+    app.button[0].click().run()
+    assert not app.exception
+    assert "floor 30 is above ceiling 12" in app.error[0].value.replace("\\", "")
+
+
+def test_price_filters_narrow_the_table(filled: Database) -> None:
+    app = run()
+    app.multiselect(key="ex_gpu").set_value(["h100-sxm"])
+    app.multiselect(key="ex_option").set_value(["spot"])
+    app.run()
+    table = app.dataframe[1].value
+    assert set(table["gpu"]) == {"h100-sxm"}
+    assert set(table["option"]) == {"spot"}
+    assert 0 < len(table) < 500
+
+
+def test_an_unmigrated_database_says_what_to_run(page_database: Database) -> None:
+    app = run()
+    assert not app.exception
+    assert "spotfloor db upgrade" in app.error[0].value
+
+
+def test_an_empty_database_says_where_prices_come_from(page_database: Database) -> None:
+    upgrade(page_database)
+    app = run()
+    assert not app.exception
+    assert "spotfloor scrape run" in text_of(app)
+
+
+def test_live_prices_replace_the_snapshot_and_stale_ones_are_not_planned_with(
+    filled: Database,
+) -> None:
+    old = datetime.now(UTC) - timedelta(days=30)
+    offers = [
+        an_offer(
+            provider="gcp",
+            gpu="l4",
+            gpu_count=Decimal(1),
+            vram_gib=Decimal(24),
+            instance_type=f"t{number}",
+            purchase_option=option,
+            usd_per_hour=Decimal("0.70"),
+            observed_at=old,
+        )
+        for number, option in enumerate((PurchaseOption.ON_DEMAND, PurchaseOption.SPOT))
+    ]
+    provider = a_provider(name="gcp", parse=lambda _: Parsed(offers=list(offers)))
+    payload = Payload("x", b"x", "test", old)
+    collect(filled, provider, lambda _: given([payload]), FixedClock(old))
+    app = run()
+    assert not app.exception
+    assert "Live prices" in text_of(app)
+    assert "no offer to plan with" in text_of(app)
+
+
+def test_hostile_query_parameters_fall_back_to_defaults(filled: Database) -> None:
+    app = AppTest.from_file(APP, default_timeout=120)
+    app.query_params["pl_gpu"] = "NOPE"
+    app.query_params["pl_floor"] = "<script>"
+    app.query_params["ex_gpu"] = "../../etc/passwd"
+    app.run()
+    assert not app.exception
+    assert "of the demand served" in app.subheader[0].value
+
+
+def test_sources_page_before_and_after_a_collection(filled: Database) -> None:
+    app = run()
+    app.switch_page(SOURCES).run()
+    assert not app.exception
+    assert "No source has been collected yet" in text_of(app)
+    at = datetime.now(UTC)
+    provider = a_provider(name="gcp", parse=lambda _: Parsed())
+    collect(filled, provider, lambda _: given([Payload("x", b"x", "test", at)]), FixedClock(at))
+    st.cache_data.clear()
+    app.run()
+    assert not app.exception
+    assert list(app.dataframe[0].value["state"]) == ["failed"]

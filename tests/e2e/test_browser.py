@@ -1,0 +1,118 @@
+"""The page as a person uses it: a real Chromium, the real ``spotfloor up``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.browser import chromium
+from tests.running import up
+from tests.shared import ROOT
+
+pytestmark = pytest.mark.browser
+
+ARTIFACTS = ROOT / "test-artifacts"
+PATIENCE_MS = 90_000
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("e2e")
+    with up(f"sqlite:///{folder / 'e2e.db'}", "--no-worker") as (url, _):
+        yield url
+
+
+@pytest.fixture(scope="module")
+def browser(address: str) -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1440, "height": 1000})
+    opened = context.new_page()
+    opened.set_default_timeout(PATIENCE_MS)
+    yield opened
+    context.close()
+
+
+def sentence(page: Page) -> str:
+    """The one-sentence answer, once it is there."""
+    found = page.get_by_role("heading", name=re.compile("of the demand served"))
+    expect(found).to_be_visible(timeout=PATIENCE_MS)
+    return found.inner_text()
+
+
+def test_first_visit_shows_a_solved_fleet_and_asks_no_other_server(
+    page: Page, address: str
+) -> None:
+    hosts: set[str | None] = set()
+    errors: list[str] = []
+    page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(address)
+    assert "Run " in sentence(page)
+    expect(page.get_by_text("Snapshot of 2026-11-09")).to_be_visible()
+    expect(page.get_by_text("The fleet", exact=False).first).to_be_visible()
+    expect(page.get_by_text(re.compile(r"[\d,]+ of [\d,]+ offers"))).to_be_visible()
+    assert {host for host in hosts if host} <= {"127.0.0.1"}
+    assert errors == []
+    ARTIFACTS.mkdir(exist_ok=True)
+    page.screenshot(path=ARTIFACTS / "planner.png", full_page=True)
+
+
+def test_a_changed_input_is_in_the_address_and_opens_the_same_plan_elsewhere(
+    page: Page, browser: Browser, address: str
+) -> None:
+    page.goto(address)
+    before = sentence(page)
+    ceiling = page.get_by_role("spinbutton", name="Ceiling, replicas")
+    ceiling.fill("20")
+    ceiling.press("Tab")
+    page.get_by_role("button", name="Plan", exact=True).click()
+    page.wait_for_url(re.compile("pl_ceiling=20"))
+    expect(page.get_by_role("heading", name=before)).to_have_count(0, timeout=PATIENCE_MS)
+    changed = sentence(page)
+    other = browser.new_context().new_page()
+    other.set_default_timeout(PATIENCE_MS)
+    other.goto(page.url)
+    assert sentence(other) == changed
+    other.context.close()
+
+
+def test_the_price_csv_holds_what_the_table_shows(page: Page, address: str) -> None:
+    page.goto(f"{address}/?ex_gpu=b200")
+    sentence(page)
+    shown = page.get_by_text(re.compile(r"[\d,]+ of [\d,]+ offers")).inner_text()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download CSV").click()
+    lines = download.value.path().read_text().splitlines()
+    assert len(lines) - 1 == int(shown.split(" of ")[0].replace(",", ""))
+    assert all(",b200," in line for line in lines[1:])
+
+
+def test_sources_page_opens_by_its_own_address_and_back_works(page: Page, address: str) -> None:
+    page.goto(address)
+    sentence(page)
+    page.get_by_role("link", name=re.compile("Sources")).click()
+    expect(page.get_by_role("heading", name=re.compile("Sources"))).to_be_visible()
+    page.go_back()
+    sentence(page)
+
+
+def test_dark_theme_and_a_narrow_screen_hold_the_answer(browser: Browser, address: str) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark")
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(address)
+    sentence(page)
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= 390, "nothing hangs over the side"
+    ARTIFACTS.mkdir(exist_ok=True)
+    page.screenshot(path=ARTIFACTS / "planner-dark-narrow.png", full_page=True)
+    context.close()
