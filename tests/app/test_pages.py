@@ -49,11 +49,17 @@ def run() -> AppTest:
 
 
 def text_of(app: AppTest) -> str:
-    return "\n".join(
-        str(item.value)
-        for kind in ("title", "header", "subheader", "markdown", "caption", "info", "error", "warning")
-        for item in app.get(kind)
-    )
+    parts = [
+        *app.title,
+        *app.header,
+        *app.subheader,
+        *app.markdown,
+        *app.caption,
+        *app.info,
+        *app.error,
+        *app.warning,
+    ]
+    return "\n".join(str(part.value) for part in parts)
 
 
 def test_first_paint_shows_a_solved_example_on_dated_prices(filled: Database) -> None:

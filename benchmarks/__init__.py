@@ -1,0 +1,1 @@
+"""Measurements: ratios within one run, never asserted."""
