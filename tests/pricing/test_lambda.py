@@ -191,7 +191,7 @@ def test_a_page_row_is_priced_per_gpu_times_the_count_above_it() -> None:
         ("Instances", ("PRICE/GPU/HR", "$3.99 / month"), "unit"),
         ("Instances", ("PRICE/HR", "$3.99"), "unit"),
         ("Storage", ("PRICE/GIB/MONTH", "$0.20"), "unit"),
-        ("Instances", ("PRICE/GPU/HR", "$0.00"), "bad_value"),
+        ("Instances", ("PRICE/GPU/HR", "$0.00"), "zero_price"),
         ("Instances", ("PRICE/GPU/HR", "$3.99 $2.99"), "bad_value"),
     ],
 )
