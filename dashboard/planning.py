@@ -89,6 +89,7 @@ def answer(snapshot: str, origin: str, question: Question) -> Answer:
                 providers=question.providers,
                 origin="live" if origin == "live" else "snapshot",
             )
+        supply.require_prices()
         plan = solve_plan(
             workload,
             supply.options,

@@ -25,17 +25,24 @@ def infeasible(
     options: Sequence[SupplyOption],
     pools: Sequence[Pool],
     solve: Callable[[Workload], Decimal],
+    left_out: Mapping[str, int],
 ) -> PlanInfeasible:
     """Say which limits bind, and what relaxing each of them would give.
 
     Args:
+        left_out: how many offers of what was asked for were not given, by reason.
         solve: USD a month of a changed workload over the same offers, or ``PlanInfeasible``.
     """
     if not options:
         return PlanInfeasible(
             "there is no offer to plan with",
-            limits=["no fresh, firm offer of a GPU that was asked for is stored"],
-            relaxations=["collect prices with 'spotfloor scrape run'", "allow more GPU types"],
+            limits=[f"{count} offers left out: {reason}" for reason, count in left_out.items()]
+            or ["no offer of what was asked for is stored"],
+            relaxations=[
+                *(["take private hosts too"] if "community host" in left_out else []),
+                "allow more GPU types, providers or regions",
+                "collect more prices with 'spotfloor scrape run'",
+            ],
         )
     if not pools:
         reasons = Counter(workload.why_not(option) for option in options)

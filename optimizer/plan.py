@@ -163,7 +163,7 @@ def solve_plan(
     """
     pools = make_pools(workload, options)
     if not pools:
-        raise explain.infeasible(workload, options, pools, lambda _: Decimal(0))
+        raise explain.infeasible(workload, options, pools, lambda _: Decimal(0), left_out or {})
     blocks = merge_blocks(workload)
     rate = workload.egress_gb_per_month / max(workload.replica_hours_per_month, 1e-9)
     market = make_market(workload, pruned(workload, pools, rate), rate)
@@ -178,7 +178,7 @@ def solve_plan(
             other = make_market(changed, pruned(changed, pools, rate), rate)
             return cost_of(changed, other, blocks, solve_fleet(changed, other, blocks)).total
 
-        raise explain.infeasible(workload, options, pools, again) from None
+        raise explain.infeasible(workload, options, pools, again, left_out or {}) from None
     assert counts is not None, "the first target is reached, or PlanInfeasible was raised"
     compared = candidates(workload, market, pools, blocks, rate)
     own = cost_of(workload, market, blocks, counts).total

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from core.clock import iso
+from core.errors import DataError
 from core.freshness import Freshness
 from core.market import Accelerator, Availability, EgressTariff, PurchaseOption
 from db.egress import tariffs
@@ -22,6 +24,7 @@ from optimizer.risk import PRIOR_BASIS, PRIOR_DROUGHT_HOURS, PRIOR_HAZARD_PER_HO
 
 PLANNED = (PurchaseOption.ON_DEMAND.value, PurchaseOption.SPOT.value)
 OLDEST_OF_SNAPSHOT = timedelta(days=183)
+STALE = "stale"
 _USABLE = frozenset({Freshness.FRESH, Freshness.AGEING, Freshness.SNAPSHOT})
 
 
@@ -38,6 +41,23 @@ class Supply:
     snapshot_id: str
     prices_as_of: datetime | None
     left_out: Mapping[str, int] = field(default_factory=dict)
+
+    def require_prices(self) -> None:
+        """Refuse to plan where prices are missing or all too old.
+
+        Raises:
+            DataError: nothing is stored, or every offer that was asked for is stale.
+        """
+        if self.prices_as_of is None:
+            raise DataError(
+                "no prices are stored yet; run 'spotfloor scrape run' or 'spotfloor up'"
+            )
+        stale = self.left_out.get(STALE, 0)
+        if stale and not self.options:
+            raise DataError(
+                f"all prices that this could be planned on are stale ({stale} offers; the newest"
+                f" price is of {iso(self.prices_as_of)}); run 'spotfloor scrape run'"
+            )
 
 
 def read_supply(
@@ -87,7 +107,7 @@ def _reason_against(offer: StoredOffer, oldest: datetime | None, *, community: b
     if offer.freshness is Freshness.ENDED:
         return "no longer sold"
     if offer.freshness not in _USABLE:
-        return "stale"
+        return STALE
     if offer.availability == Availability.SOLD_OUT.value:
         return "sold out"
     if oldest is not None and offer.observed_at < oldest:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from core.errors import DataError, InputError
+from core.errors import InputError
 from service.commands.options import Json, ProviderNames, provider_names, read_gpu
 from service.output import print_json, print_table, quiet_solver, say
 
@@ -127,8 +127,7 @@ def solve(
             community=bool(values.get("community")),
             origin=values.get("origin"),
         )
-    if supply.prices_as_of is None:
-        raise DataError("no prices are stored yet; run 'spotfloor scrape run' or 'spotfloor up'")
+    supply.require_prices()
     with quiet_solver():
         plan = solve_plan(
             workload,
