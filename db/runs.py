@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from db.catalog import sources
 from db.models import OfferRow, PayloadRow, RejectionRow, RunRow, SpanRow
-from db.records import WROTE, SourceFacts, SourceStatus, StoredRejection, StoredRun
+from db.records import WROTE, RunState, SourceFacts, SourceStatus, StoredRejection, StoredRun
 
 
 def recent_runs(session: Session, provider: str | None = None, limit: int = 20) -> list[StoredRun]:
@@ -18,6 +18,24 @@ def recent_runs(session: Session, provider: str | None = None, limit: int = 20) 
     if provider:
         query = query.where(RunRow.provider == provider)
     return [_run(row) for row in session.scalars(query)]
+
+
+def sound_rejections(
+    session: Session, provider: str, origin: str, among: int = 24
+) -> dict[str, int] | None:
+    """Return the rejected rows by reason of the newest run that was entirely in order.
+
+    Args:
+        among: how many of the newest runs are looked at; None is returned without one in them.
+    """
+    states = session.execute(
+        select(RunRow.id, RunRow.state)
+        .where(RunRow.provider == provider, RunRow.origin == origin)
+        .order_by(RunRow.id.desc())
+        .limit(among)
+    )
+    found = next((run for run, state in states if state == RunState.OK.value), None)
+    return None if found is None else _reasons(session, found)
 
 
 def rejections(session: Session, run_id: int, limit: int = 1000) -> list[StoredRejection]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import structlog
@@ -28,7 +28,8 @@ from db.records import (
     SourceFacts,
     StoredRun,
 )
-from db.runs import recent_runs
+from db.runs import recent_runs, sound_rejections
+from pricing.faults import unread
 from pricing.merge import merged
 from pricing.quality import Verdict, judge
 from pricing.source import Payload, Provider
@@ -159,18 +160,30 @@ def _write(
     clock: Clock,
 ) -> RunSummary:
     clean, conflicts = merged(parsed)
+    held_keys = frozenset(conflicts)
     with writing(engine) as session:
         if trouble is not None:
             verdict = Verdict(RunState.FAILED, trouble.reason, str(trouble))
         else:
+            stored = open_prices(session, provider.name, origin)
             verdict = judge(
                 clean,
                 failures,
-                open_prices(session, provider.name, origin),
+                stored,
                 kind=provider.kind,
                 last_run=_last_run(recent_runs(session, provider.name, 5), origin),
                 now=clock.now(),
             )
+            sound = sound_rejections(session, provider.name, origin)
+            held_keys |= unread(clean, stored.keys(), sound, kind=provider.kind)
+            if verdict.state is RunState.OK and len(held_keys) > len(conflicts):
+                verdict = replace(
+                    verdict,
+                    state=RunState.PARTIAL,
+                    reason="broken_rows",
+                    detail=f"{len(held_keys) - len(conflicts)} offers are missing while rows could"
+                    " not be read; their stored prices stay",
+                )
         finished = clock.now()
         result = write_run(
             session,
@@ -186,7 +199,7 @@ def _write(
                 parsed=clean,
                 fetch_failures=failures,
                 held=verdict.held,
-                held_keys=conflicts,
+                held_keys=held_keys,
                 closing=verdict.closing,
                 payloads=facts,
                 requests=traffic.requests,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from core.clock import FixedClock
+from core.clock import Clock, FixedClock
 from core.errors import SourceError
 from core.settings import Settings
 from pricing.http import HttpSession
@@ -48,6 +48,7 @@ def session(
     trust: trustme.CA | None = None,
     spool_dir: Path | None = None,
     allow_http_loopback: bool = True,
+    clock: Clock | None = None,
     **settings: float | int | str,
 ) -> HttpSession:
     """Open a session that shares nothing with others unless told to."""
@@ -59,7 +60,7 @@ def session(
         "acme",
         hosts,
         Settings.model_validate(settings),
-        clock=FixedClock(NOW),
+        clock=clock or FixedClock(NOW),
         sleep=clockwork.sleep,
         monotonic=clockwork.monotonic,
         jitter=lambda: jitter,
