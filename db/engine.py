@@ -103,9 +103,19 @@ def translated(engine: Engine) -> Iterator[None]:
         raise DatabaseError(_advice(engine, str(error.orig))) from error
     except DBAPIError as error:
         text = str(error.orig)
-        if "no such table" in text or "does not exist" in text or "no such column" in text:
+        if any(words in text for words in _KNOWN_TROUBLE):
             raise DatabaseError(_advice(engine, text)) from error
         raise
+
+
+_KNOWN_TROUBLE = (
+    "no such table",
+    "no such column",
+    "does not exist",
+    "not a database",
+    "malformed",
+)
+"""What drivers report under other errors than ``OperationalError`` and a person can mend."""
 
 
 def shown(engine: Engine) -> str:
@@ -123,6 +133,11 @@ def _advice(engine: Engine, text: str) -> str:
         if 'database "' in lowered:
             return f"database {address}: {first}; create it, then run 'spotfloor db upgrade'"
         return f"database {address} has not the expected tables; run 'spotfloor db upgrade'"
+    if "not a database" in lowered or "malformed" in lowered:
+        return (
+            f"database {address}: {first}; name another file in SPOTFLOOR_DATABASE_URL,"
+            " or restore this one from a backup"
+        )
     if "locked" in lowered:
         return f"database {address} stayed locked for {BUSY_TIMEOUT_MS // 1000} s; try again"
     if "disk" in lowered or "full" in lowered:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from core.errors import DataError, InputError
+from core.money import plain
 from service.commands.options import (
     Csv,
     Json,
@@ -338,7 +339,7 @@ def egress(
             "free": row["free_gb_per_month"],
             "ladder": " · ".join(
                 f"{step['from_gb']}+: "
-                + ("unknown" if step["usd_per_gb"] is None else f"{step['usd_per_gb']}")
+                + ("unknown" if step["usd_per_gb"] is None else plain(step["usd_per_gb"]))
                 for step in row["tiers"]
             )
             + f" USD/{row['unit']}",

@@ -55,3 +55,14 @@ def test_a_reader_sees_the_state_before_a_write_until_it_is_whole(database: Data
             assert other.execute(text("SELECT count(*) FROM source")).scalar_one() == 0
     with reading(database) as other:
         assert other.execute(text("SELECT count(*) FROM source")).scalar_one() == 1
+
+
+def test_a_file_that_is_no_database_is_one_clear_line(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    path.write_text("these are my notes, not a database")
+    with (
+        pytest.raises(DatabaseError, match="name another file in SPOTFLOOR_DATABASE_URL"),
+        reading(make_engine(f"sqlite:///{path}")) as session,
+    ):
+        session.execute(text("SELECT 1"))
+    assert path.read_text() == "these are my notes, not a database"
