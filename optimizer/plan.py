@@ -31,7 +31,7 @@ from optimizer.fleet import (
 )
 from optimizer.market import SupplyOption
 from optimizer.money import exact
-from optimizer.pools import Pool, make_pools, pruned
+from optimizer.pools import Pool, make_pools, pruned, worthwhile
 from optimizer.risk import PRIOR_STAND_IN_SUCCESS
 from optimizer.workload import Workload
 
@@ -166,7 +166,7 @@ def solve_plan(
         raise explain.infeasible(workload, options, pools, lambda _: Decimal(0), left_out or {})
     blocks = merge_blocks(workload)
     rate = workload.egress_gb_per_month / max(workload.replica_hours_per_month, 1e-9)
-    market = make_market(workload, pruned(workload, pools, rate), rate)
+    market = make_market(workload, _considered(workload, pools, rate), rate)
     targets = [workload.availability]
     if (easier := explain.easier_target(workload.availability)) > 0:
         targets.append(easier)
@@ -175,7 +175,7 @@ def solve_plan(
     except PlanInfeasible:
 
         def again(changed: Workload) -> Decimal:
-            other = make_market(changed, pruned(changed, pools, rate), rate)
+            other = make_market(changed, _considered(changed, pools, rate), rate)
             return cost_of(changed, other, blocks, solve_fleet(changed, other, blocks)).total
 
         raise explain.infeasible(workload, options, pools, again, left_out or {}) from None
@@ -193,6 +193,11 @@ def solve_plan(
         workload, market, blocks, counts, easier_counts, [c.baseline for c in compared], pools,
         snapshot_id=snapshot_id, prices_as_of=prices_as_of, notes=notes,
     )  # fmt: skip
+
+
+def _considered(workload: Workload, pools: Sequence[Pool], rate: float) -> list[Pool]:
+    """The pools that enter the program."""
+    return pruned(workload, worthwhile(workload, pools, rate), rate)
 
 
 def _cheaper(compared: Sequence[Candidate], usd: Decimal) -> Candidate | None:

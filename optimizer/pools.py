@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,6 +19,8 @@ premium tier), so that an unknown price never looks cheap."""
 MAX_SPOT_ZONES = 8
 MAX_SPOT_ZONES_PER_REGION = 4
 """Beyond these, further zones change cost by little and solving time by much."""
+
+_ROUNDING = 1e-9
 
 LEAST_USEFUL_SHARE = 0.01
 """A spot pool that serves less of the time than this is no choice at all."""
@@ -89,6 +92,37 @@ def _egress_rate(workload: Workload, option: SupplyOption) -> tuple[float, bool]
         if total is not None:
             return float(total) / volume, True
     return UNKNOWN_EGRESS_USD_PER_GB, False
+
+
+def worthwhile(workload: Workload, pools: Sequence[Pool], gb_per_replica_hour: float) -> list[Pool]:
+    """Drop spot pools whose serving hour costs no less than one on demand that could replace it.
+
+    The program alone may buy such a pool: it is not billed while dry, so it can stand for the
+    fraction of an instance that the target would allow to miss. Nobody wants a promise kept by
+    renting dearer machines that fail. Under limits, only on-demand capacity that takes no more
+    of anything limited counts as a replacement: the same machine at the same place.
+    """
+
+    def cost(pool: Pool) -> float:
+        return pool.usd_per_replica_hour + gb_per_replica_hour * pool.egress_usd_per_gb
+
+    def place(pool: Pool) -> object:
+        if not _limited(workload.limits):
+            return ""
+        option = pool.option
+        zone = option.zone if workload.limits.max_zone_share is not None else ""
+        return (option.provider, option.region, zone, option.gpu, option.gpu_count)
+
+    cheapest: dict[object, float] = {}
+    for pool in pools:
+        if not pool.option.is_spot:
+            cheapest[place(pool)] = min(cost(pool), cheapest.get(place(pool), math.inf))
+    return [
+        pool
+        for pool in pools
+        if not pool.option.is_spot
+        or cost(pool) < cheapest.get(place(pool), math.inf) * (1 - _ROUNDING)
+    ]
 
 
 def pruned(workload: Workload, pools: Sequence[Pool], gb_per_replica_hour: float) -> list[Pool]:
