@@ -36,7 +36,10 @@ from optimizer.fleet import (
 from optimizer.workload import Workload
 
 GOOD_GAP = 0.005
-_BLOCK_SECONDS = 2.0
+_BLOCK_NODES = 1000
+"""Effort for one hour: counted, not timed, so that a busy machine gives the same plan. Around 100
+are needed in practice."""
+_BLOCK_SECONDS = 20.0
 _ROUNDS = 6
 _PROHIBITIVE = 1000.0
 """Times the dearest replica-hour: at this price everything that can be served is."""
@@ -94,7 +97,11 @@ class _BlockSolver:
             constraints=LinearConstraint(self.matrix, low, high),
             integrality=self.integrality,
             bounds=Bounds(0, upper),
-            options={"mip_rel_gap": MIP_GAP, "time_limit": _BLOCK_SECONDS},
+            options={
+                "mip_rel_gap": MIP_GAP,
+                "node_limit": _BLOCK_NODES,
+                "time_limit": _BLOCK_SECONDS,
+            },
         )
         if solution.status == INFEASIBLE:
             raise PlanInfeasible("no fleet of these offers serves an hour within the limits")

@@ -45,7 +45,10 @@ from optimizer.risk import PRIOR_STAND_IN_SUCCESS, Scenarios, scenarios
 from optimizer.workload import Limits, Workload
 
 MIP_GAP = 0.001
-TIME_LIMIT_SECONDS = 10.0
+NODE_LIMIT = 20_000
+"""Effort for a program: counted, so that a busy machine gives the same plan as an idle one."""
+TIME_LIMIT_SECONDS = 30.0
+"""The last resort."""
 FEW_BLOCKS = 3
 
 INFEASIBLE = 2
@@ -216,7 +219,12 @@ def solve_whole(workload: Workload, market: Market, blocks: Blocks, target: floa
         constraints=rows.constraint(),
         integrality=layout.integrality(),
         bounds=Bounds(0, layout.upper(market, blocks, workload.limits)),
-        options={"mip_rel_gap": MIP_GAP, "time_limit": TIME_LIMIT_SECONDS, "presolve": True},
+        options={
+            "mip_rel_gap": MIP_GAP,
+            "node_limit": NODE_LIMIT,
+            "time_limit": TIME_LIMIT_SECONDS,
+            "presolve": True,
+        },
     )
     if solution.status == INFEASIBLE:
         raise PlanInfeasible(NO_FLEET)

@@ -7,6 +7,7 @@ prints raw values with units in the header. Otherwise a table for people.
 from __future__ import annotations
 
 import csv
+import ctypes
 import json
 import os
 import sys
@@ -93,6 +94,7 @@ def quiet_solver() -> Iterator[None]:
     HiGHS writes a line of its own now and then; it goes to standard error instead.
     """
     sys.stdout.flush()
+    c_library = ctypes.CDLL(None)
     try:
         saved = os.dup(1)
         os.dup2(2, 1)
@@ -102,5 +104,6 @@ def quiet_solver() -> Iterator[None]:
     try:
         yield
     finally:
+        c_library.fflush(None)  # C keeps what it printed into a pipe until later
         os.dup2(saved, 1)
         os.close(saved)

@@ -168,7 +168,8 @@ def make_scheduler(context: Context, table: list[Job], worker: str) -> Backgroun
             id=job.name,
             seconds=job.every.total_seconds(),
             jitter=_jitter(job.every),
-            misfire_grace_time=int(job.every.total_seconds() / 2),
+            # However late (a machine that slept, a long run before): once, for the present slot.
+            misfire_grace_time=None,
             next_run_time=_first_run(now, number),
         )
     scheduler.add_listener(_report, EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -46,9 +47,12 @@ def clock() -> FixedClock:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """One real PostgreSQL server for this test process; a visible skip without one."""
-    with find_server(tmp_path_factory.mktemp("pg")) as server:
+def postgres_server() -> Iterator[PostgresServer]:
+    """One real PostgreSQL server for this test process; a visible skip without one.
+
+    Its data are not in pytest's folder, which later runs of pytest clear away.
+    """
+    with TemporaryDirectory(prefix="pg-") as folder, find_server(Path(folder)) as server:
         yield server
 
 

@@ -144,7 +144,7 @@ def test_live_prices_replace_the_snapshot_and_stale_ones_are_not_planned_with(
     app = run()
     assert not app.exception
     assert "Live prices" in text_of(app)
-    assert "no offer to plan with" in text_of(app)
+    assert "are stale" in text_of(app)
 
 
 def test_hostile_query_parameters_fall_back_to_defaults(filled: Database) -> None:

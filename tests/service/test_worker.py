@@ -278,9 +278,7 @@ def test_the_scheduler_runs_in_utc_with_explicit_grace_coalescing_and_one_instan
         assert str(job.trigger.timezone) == "UTC"
         assert now < job.next_run_time <= now + timedelta(seconds=10), "it starts at once"
         assert 0 < job.trigger.jitter <= 300
-    assert {name: job.misfire_grace_time for name, job in found.items()} == {
-        "hourly": 1800, "daily": 43200, "often": 150,
-    }  # fmt: skip
+    assert {job.misfire_grace_time for job in found.values()} == {None}, "late is not never"
     assert {name: job.trigger.interval for name, job in found.items()} == {
         "hourly": HOUR, "daily": timedelta(days=1), "often": timedelta(minutes=5),
     }  # fmt: skip
@@ -315,7 +313,7 @@ def test_after_hours_of_sleep_the_missed_runs_become_one(sqlite: Database) -> No
         return "ok", ""
 
     start = datetime(2026, 11, 30, 0, 10, tzinfo=UTC)
-    back = datetime(2026, 11, 30, 6, 20, tzinfo=UTC)
+    back = datetime(2026, 11, 30, 6, 50, tzinfo=UTC)
     with time_machine.travel(start, tick=False) as clock, watched(sqlite, work) as seen:
         clock.move_to(seen.due)
         seen.wake_until(EVENT_JOB_EXECUTED, 1)
