@@ -15,7 +15,7 @@ from core.units import HOURS_PER_MONTH
 from optimizer.fleet import Blocks, Counts, Market
 from optimizer.money import cents, exact
 from optimizer.pools import UNKNOWN_EGRESS_USD_PER_GB, Pool
-from optimizer.risk import PRIOR_STAND_IN_SUCCESS
+from optimizer.slot_risk import PRIOR_STAND_IN_SUCCESS
 from optimizer.workload import Workload, tokens_per_month
 
 

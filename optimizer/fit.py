@@ -90,13 +90,18 @@ class Move:
 
 
 def find_fits(
-    request: MemoryRequest, *, gpus: Iterable[Gpu] | None = None, largest_group: int = LARGEST_GROUP
+    request: MemoryRequest,
+    *,
+    gpus: Iterable[Gpu] | None = None,
+    largest_group: int = LARGEST_GROUP,
+    counts: Iterable[int] | None = None,
 ) -> FitResult:
     """Try every card and count, over tensor and pipeline parallelism.
 
     Args:
         gpus: cards to try; all GPUs of the catalogue when None.
         largest_group: most GPUs in one replica.
+        counts: numbers of GPUs to try, up to ``largest_group``; all when None.
 
     Raises:
         InputError: a largest group below 1, or a model of which a deciding size is not known.
@@ -104,10 +109,12 @@ def find_fits(
     if largest_group < 1:
         raise InputError(f"gpu count {largest_group}: must be at least 1")
     cards = [gpu for gpu in (gpus or catalogue().values()) if gpu.accelerator is Accelerator.GPU]
+    sizes = range(1, largest_group + 1)
+    tried = sizes if counts is None else sorted(set(counts) & set(sizes))
     fits: list[MemoryReport] = []
     misses: list[Miss] = []
     for gpu in cards:
-        for count in range(1, largest_group + 1):
+        for count in tried:
             blocked = _cannot_run(request, gpu, count)
             reports = [] if blocked else list(_splits(request, gpu, count))
             holding = [report for report in reports if report.holds_need]

@@ -41,7 +41,8 @@ from scipy.sparse import coo_array, vstack
 from core.errors import AppError, PlanInfeasible
 from optimizer.limits import caps, shares
 from optimizer.pools import Pool
-from optimizer.risk import PRIOR_STAND_IN_SUCCESS, Scenarios, scenarios
+from optimizer.risk import Scenarios, scenarios
+from optimizer.slot_risk import PRIOR_STAND_IN_SUCCESS
 from optimizer.workload import Limits, Workload
 
 MIP_GAP = 0.001

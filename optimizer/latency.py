@@ -120,6 +120,26 @@ def capacity_requests_per_s(replica: Replica, load: Load, slots: int) -> float:
     return speed.output_tokens_per_s / load.output_tokens
 
 
+class _Steps:
+    """Step times by running batch; they do not depend on the rate, so each is worked out once."""
+
+    def __init__(self, replica: Replica, load: Load) -> None:
+        self.replica, self.load = replica, load
+        self.known: dict[int, float] = {}
+
+    def whole(self, users: int) -> float:
+        """Step time of a whole batch, seconds."""
+        if users not in self.known:
+            self.known[users] = _whole_step(self.replica, self.load, users)
+        return self.known[users]
+
+    def at(self, running: float) -> float:
+        """Step time of a fractional batch: between the two whole ones."""
+        below = max(1, math.floor(running))
+        first = self.whole(below)
+        return first + (max(running, 1.0) - below) * (self.whole(below + 1) - first)
+
+
 def at_load(replica: Replica, load: Load, slots: int) -> Latency:
     """TTFT and TPOT of a replica at a request rate.
 
@@ -132,12 +152,17 @@ def at_load(replica: Replica, load: Load, slots: int) -> Latency:
     """
     _check_slots(slots)
     slots = min(slots, MOST_SLOTS)
-    capacity = capacity_requests_per_s(replica, load, slots)
     full = estimate(replica, load.traffic(slots))
+    return _at_load(replica, load, slots, full, _Steps(replica, load))
+
+
+def _at_load(replica: Replica, load: Load, slots: int, full: Estimate, steps: _Steps) -> Latency:
+    """As ``at_load``, with the speed of the full batch at hand."""
+    capacity = full.output_tokens_per_s / load.output_tokens
     if load.requests_per_s >= capacity:
         return _saturated(full, slots, load, capacity)
-    running = _running(replica, load, slots)
-    step = _step(replica, load, running)
+    running = _running(load, slots, steps)
+    step = steps.at(running)
     constants = replica.used_constants
     decode = decode_seconds(replica, load.traffic(max(1, round(running))), constants)
     prompt = _prompt_seconds(replica, load, decode)
@@ -195,25 +220,19 @@ def most_requests_per_s(
         if limit is not None and not limit > 0:
             raise InputError(f"{field} {limit}: must be above 0 seconds")
     low, high = 0.0, capacity_requests_per_s(replica, load, slots)
+    slots = min(slots, MOST_SLOTS)
+    full, steps = estimate(replica, load.traffic(slots)), _Steps(replica, load)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         if middle <= 0:
             break
-        found = at_load(replica, replace(load, requests_per_s=middle), slots)
+        found = _at_load(replica, replace(load, requests_per_s=middle), slots, full, steps)
         late = ttft_p99_s is not None and found.ttft_p99_s > ttft_p99_s
         slow = tpot_s is not None and found.tpot_s > tpot_s
         low, high = (low, middle) if found.saturated or late or slow else (middle, high)
         if high - low <= 1e-4 * high:
             break
     return low
-
-
-def _step(replica: Replica, load: Load, running: float) -> float:
-    """Step time of a fractional batch: between the two whole ones."""
-    below = max(1, math.floor(running))
-    first = _whole_step(replica, load, below)
-    second = _whole_step(replica, load, below + 1)
-    return first + (max(running, 1.0) - below) * (second - first)
 
 
 def _whole_step(replica: Replica, load: Load, users: int) -> float:
@@ -223,12 +242,12 @@ def _whole_step(replica: Replica, load: Load, users: int) -> float:
     return decode_seconds(replica, traffic, constants) + prefill_per_step(replica, traffic, token)
 
 
-def _running(replica: Replica, load: Load, slots: int) -> float:
+def _running(load: Load, slots: int, steps: _Steps) -> float:
     """Solve Little's law for the running batch; below capacity there is one crossing."""
     low, high = 0.0, float(slots)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        needed = load.requests_per_s * load.output_tokens * _step(replica, load, middle)
+        needed = load.requests_per_s * load.output_tokens * steps.at(middle)
         low, high = (middle, high) if needed > middle else (low, middle)
         if high - low <= 1e-6 * slots:
             break

@@ -32,7 +32,7 @@ from optimizer.fleet import (
 from optimizer.market import SupplyOption
 from optimizer.money import exact
 from optimizer.pools import Pool, make_pools, pruned, worthwhile
-from optimizer.risk import PRIOR_STAND_IN_SUCCESS
+from optimizer.slot_risk import PRIOR_STAND_IN_SUCCESS
 from optimizer.workload import Workload
 
 SCHEMA = "spotfloor.plan/1"

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from core.egress import bill, volume_in
 from optimizer.market import SupplyOption, ZoneKey
-from optimizer.risk import SlotRisk, slot_risk
+from optimizer.slot_risk import SlotRisk, slot_risk
 from optimizer.workload import Limits, Workload
 
 UNKNOWN_EGRESS_USD_PER_GB = 0.12

@@ -1,9 +1,7 @@
 """Preemption risk: what spot capacity can be counted on, alone and together.
 
-A spot slot alternates between lives (exponential, mean 1/λ hours, of which the first R hours
-reload) and droughts (mean D hours, not billed). In the long run it is up, hence billed, for a
-share ``1/(1 + λD)`` of the time, and of that time a share ``exp(-λR)`` serves. Droughts hit a
-whole zone at once; zones of one region fall together more often than zones of two regions.
+Droughts hit a whole zone at once; zones of one region fall together more often than zones of two
+regions. What one slot does by itself is in ``slot_risk``.
 """
 
 from __future__ import annotations
@@ -17,24 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.special import ndtri
 
-from optimizer.market import SupplyOption, ZoneKey
-
-PRIOR_HAZARD_PER_HOUR = 0.41
-"""Losses per node-hour up: median of 32 public traces of GPU spot capacity on AWS and Google
-Cloud, 2022-23 (range 0.02-1.83)."""
-
-PRIOR_DROUGHT_HOURS = 1.3
-"""Mean time until spot is back: median over 31 of those traces of their mean (80 minutes)."""
-
-PRIOR_BASIS = (
-    "prior: median of 32 public GPU spot traces of 2022-23, 0.41 per hour up (range 0.02-1.83);"
-    " no observation of this pool"
-)
-
-PRIOR_STAND_IN_SUCCESS = 0.67
-"""Chance that on-demand capacity is to be had when spot is dry. Measured where it is scarce, one
-provider had it in 34 % of 1,374 probes of five region and GPU pairs (2026); elsewhere nobody
-publishes it, and half-way between that and certainty is assumed."""
+from optimizer.market import ZoneKey
 
 SAME_REGION, CROSS_REGION = 0.43, 0.14
 """Correlation of zones being up, measured in a 45-day public trace of 9 zones."""
@@ -46,30 +27,6 @@ _SAMPLES = 8192
 _SEED = 20261201
 _TRACE = 1e-9
 _NEWTON_STEPS = 60
-
-
-@dataclass(frozen=True, slots=True)
-class SlotRisk:
-    """One spot pool's risk under a given reload time.
-
-    Attributes:
-        up: share of time that an instance runs and is billed.
-        serving: share of that time that serves.
-        preemptions_per_hour: per wall-clock hour and instance wanted.
-    """
-
-    up: float
-    serving: float
-    preemptions_per_hour: float
-
-
-def slot_risk(option: SupplyOption, reload_hours: float) -> SlotRisk:
-    """Return what one instance of a pool gives in the long run; on-demand gives everything."""
-    if not option.is_spot:
-        return SlotRisk(1.0, 1.0, 0.0)
-    hazard = option.hazard_per_hour
-    up = 1 / (1 + hazard * option.drought_hours)
-    return SlotRisk(up, math.exp(-hazard * reload_hours), hazard * up)
 
 
 Column = tuple[ZoneKey, float]

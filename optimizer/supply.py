@@ -14,13 +14,13 @@ from datetime import datetime, timedelta
 from core.clock import iso
 from core.errors import DataError
 from core.freshness import Freshness
-from core.market import Accelerator, Availability, EgressTariff, PurchaseOption
+from core.market import ANYWHERE, Accelerator, Availability, EgressTariff, PurchaseOption
 from db.egress import tariffs
 from db.engine import Session
 from db.offers import current_offers, default_origin, newest_seen, snapshot_id
 from db.records import OfferFilter, Origin, StoredOffer
 from optimizer.market import SupplyOption
-from optimizer.risk import PRIOR_BASIS, PRIOR_DROUGHT_HOURS, PRIOR_HAZARD_PER_HOUR
+from optimizer.slot_risk import PRIOR_BASIS, PRIOR_DROUGHT_HOURS, PRIOR_HAZARD_PER_HOUR
 
 PLANNED = (PurchaseOption.ON_DEMAND.value, PurchaseOption.SPOT.value)
 OLDEST_OF_SNAPSHOT = timedelta(days=183)
@@ -140,11 +140,22 @@ def _option(offer: StoredOffer, ladders: Mapping[tuple[str, str], EgressTariff])
         availability=offer.availability,
         egress_usd_per_gb=offer.egress_usd_per_gb,
         ingress_usd_per_gb=offer.ingress_usd_per_gb,
-        egress=ladders.get((offer.provider, offer.region)) or ladders.get((offer.provider, "*")),
+        egress=_ladder_of(offer, ladders),
         hazard_per_hour=PRIOR_HAZARD_PER_HOUR if spot else 0.0,
         hazard_basis=PRIOR_BASIS if spot else "on-demand: taken as not preempted",
         drought_hours=PRIOR_DROUGHT_HOURS if spot else 0.0,
     )
+
+
+def _ladder_of(
+    offer: StoredOffer, ladders: Mapping[tuple[str, str], EgressTariff]
+) -> EgressTariff | None:
+    """The tariff of the offer's region, else of its machine type (allowances by size), else of
+    the whole provider.
+    """
+    places = (offer.region, offer.instance_type, ANYWHERE)
+    keys = [(offer.provider, place) for place in places]
+    return next((ladders[key] for key in keys if key in ladders), None)
 
 
 # Which of a provider's network products a planner bills when the user names none: the default

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from core.errors import AppError, PlanInfeasible
-from service.commands import database, doctor, effective_cost, plan, prices, run, scrape
+from service.commands import advise, database, doctor, effective_cost, plan, prices, run, scrape
 from service.output import EXIT_CODES, say
 
 app = typer.Typer(
@@ -35,6 +35,7 @@ app.command("worker")(run.worker)
 app.add_typer(database.app, name="db")
 app.add_typer(scrape.app, name="scrape")
 app.add_typer(prices.app, name="prices")
+app.command("advise")(advise.advise)
 app.command("effective-cost")(effective_cost.effective_cost)
 app.add_typer(plan.app, name="plan")
 app.command("doctor")(doctor.doctor)

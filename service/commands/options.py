@@ -91,16 +91,18 @@ def provider_names(names: Sequence[str] | None, *, collected: bool = False) -> l
     Raises:
         InputError: an unknown one; the nearest name is given.
     """
+    if not names:
+        return []
     from pricing.registry import PROVIDERS
     from pricing.snapshot import titles
 
     known = {provider.name for provider in PROVIDERS} | (set() if collected else set(titles))
-    for name in names or ():
+    for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, sorted(known), n=1)
             hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
             raise InputError(f"--provider {name}: no such provider; {hint}")
-    return list(names or ())
+    return list(names)
 
 
 def read_decimal(name: str, text: str | None, *, minimum: Decimal | None = None) -> Decimal | None:

@@ -139,7 +139,7 @@ def parse(
     """
     from core.clock import SystemClock
     from pricing.merge import merged
-    from pricing.recorded import payload_of
+    from pricing.recorded import common_payloads, payload_of
     from pricing.registry import by_name
     from service.shapes import (
         failure_shape,
@@ -153,7 +153,9 @@ def parse(
     source = by_name(provider)
     now = SystemClock().now()
     at = read_instant("--observed-at", observed_at) or now
-    found, _ = merged(source.parse([payload_of(path, provider, at) for path in files]))
+    payloads = [payload_of(path, provider, at) for path in files]
+    payloads += common_payloads(source, files[0].parent, at, [path.name for path in files])
+    found, _ = merged(source.parse(payloads))
     marketplace = source.kind == "marketplace"
     document = {
         "schema": "spotfloor.parse/1",

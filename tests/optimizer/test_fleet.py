@@ -27,7 +27,7 @@ from optimizer.fleet import (
 from optimizer.limits import broken_limits
 from optimizer.market import SupplyOption
 from optimizer.pools import make_pools, pruned
-from optimizer.risk import PRIOR_STAND_IN_SUCCESS
+from optimizer.slot_risk import PRIOR_STAND_IN_SUCCESS
 from optimizer.workload import Limits, Workload, daily_profile
 from tests.optimizer import oracle
 from tests.optimizer.fleets import option, spot, workload

@@ -14,12 +14,14 @@ from optimizer.market import ZoneKey
 from optimizer.risk import (
     CROSS_REGION,
     MAX_SCENARIOS,
-    PRIOR_BASIS,
-    PRIOR_DROUGHT_HOURS,
-    PRIOR_HAZARD_PER_HOUR,
     SAME_REGION,
     Column,
     scenarios,
+)
+from optimizer.slot_risk import (
+    PRIOR_BASIS,
+    PRIOR_DROUGHT_HOURS,
+    PRIOR_HAZARD_PER_HOUR,
     slot_risk,
 )
 from tests.optimizer.fleets import option, spot
