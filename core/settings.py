@@ -76,6 +76,21 @@ class Settings(BaseModel):
     lambda_api_key: SecretStr | None = Field(
         None, description="Lambda API key; without it the public price page is read."
     )
+    hyperstack_api_key: SecretStr | None = Field(
+        None, description="Hyperstack API key; without it the public price page is read."
+    )
+    jarvislabs_api_key: SecretStr | None = Field(None, description="Jarvislabs API key.")
+    shadeform_api_key: SecretStr | None = Field(None, description="Shadeform API key.")
+    verda_client_id: SecretStr | None = Field(
+        None, description="Verda API client id; without it the public price page is read."
+    )
+    verda_client_secret: SecretStr | None = Field(None, description="Its secret.")
+    crusoe_access_key_id: SecretStr | None = Field(None, description="Crusoe API access key id.")
+    crusoe_secret_key: SecretStr | None = Field(None, description="Its secret.")
+    crusoe_project_id: str = Field("", description="Crusoe project whose VM types are read.")
+    digitalocean_api_key: SecretStr | None = Field(
+        None, description="DigitalOcean API token with read access."
+    )
     contact: str = Field(
         "https://github.com/spotfloor/spotfloor",
         description="Contact address in our User-Agent, for the people who run the sources.",

@@ -1,8 +1,11 @@
-"""Recorded folders: ``DIR/<provider>/<file>``, named as the network run would name them."""
+"""Recorded folders: ``DIR/<provider>/<file>``, named as the network run would name them.
+
+What several providers read (exchange rates) may lie once in ``DIR/common/``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -10,6 +13,7 @@ from core.errors import ConfigError, InputError
 from pricing.source import Payload, Provider
 
 _NOT_PAYLOADS = ("expected_", "rejected_rows", "README", ".")
+COMMON = "common"
 SPOOL_ABOVE = 8 * 2**20
 """Files larger than this are streamed from disk instead of read whole."""
 
@@ -46,7 +50,27 @@ def primary_payloads(provider: Provider, folder: Path, observed_at: datetime) ->
     chosen = list(provider.primary(names))
     if not chosen:
         raise ConfigError(f"{folder}: none of its files is one that {provider.name} would fetch")
-    return [payload_of(folder / name, provider.name, observed_at) for name in chosen]
+    own = [payload_of(folder / name, provider.name, observed_at) for name in chosen]
+    return own + common_payloads(provider, folder, observed_at, chosen)
+
+
+def common_payloads(
+    provider: Provider, folder: Path, observed_at: datetime, have: Collection[str]
+) -> list[Payload]:
+    """Read what the provider shares with others, from ``common/`` beside its ``folder``.
+
+    Args:
+        have: file names already chosen; one of the shared ones among them was recorded with the
+            run and is what it used, so nothing is added then.
+
+    Raises:
+        InputError: one of the files cannot be read.
+    """
+    if any(name in have for name in provider.common):
+        return []
+    place = folder.resolve().parent / COMMON
+    paths = [place / name for name in provider.common]
+    return [payload_of(path, COMMON, observed_at) for path in paths if path.is_file()]
 
 
 def payload_of(path: Path, provider: str, observed_at: datetime) -> Payload:

@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
-from pricing.providers import aws, azure, gcp, lambda_labs, runpod, vastai
+from pricing.providers import (
+    aws,
+    azure,
+    coreweave,
+    crusoe,
+    cudo,
+    digitalocean,
+    gcp,
+    hyperstack,
+    jarvislabs,
+    lambda_labs,
+    nebius,
+    oci,
+    ovhcloud,
+    runpod,
+    scaleway,
+    shadeform,
+    tensordock,
+    vastai,
+    verda,
+    vultr,
+)
 from pricing.source import Provider
 
 PROVIDERS: tuple[Provider, ...] = (
@@ -12,6 +33,20 @@ PROVIDERS: tuple[Provider, ...] = (
     runpod.PROVIDER,
     vastai.PROVIDER,
     lambda_labs.PROVIDER,
+    scaleway.PROVIDER,
+    ovhcloud.PROVIDER,
+    jarvislabs.PROVIDER,
+    tensordock.PROVIDER,
+    cudo.PROVIDER,
+    hyperstack.PROVIDER,
+    shadeform.PROVIDER,
+    oci.PROVIDER,
+    verda.PROVIDER,
+    nebius.PROVIDER,
+    coreweave.PROVIDER,
+    crusoe.PROVIDER,
+    digitalocean.PROVIDER,
+    vultr.PROVIDER,
 )
 
 

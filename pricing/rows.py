@@ -24,6 +24,7 @@ from core.market import (
     Rejected,
     SpotObservation,
 )
+from core.money import decimal_of
 from pricing.source import Payload
 
 
@@ -199,3 +200,62 @@ def as_list(value: object, what: str) -> list[Any]:
     if not isinstance(value, list):
         raise Reject("bad_shape", f"{what} is {type(value).__name__}, expected a list")
     return value
+
+
+def as_text(value: object, what: str) -> str:
+    """Return ``value`` as a text with something in it, spaces around it cut off.
+
+    Raises:
+        Reject: it is something else.
+    """
+    if not isinstance(value, str) or not value.strip():
+        found = "empty" if value == "" else type(value).__name__
+        raise Reject("bad_shape", f"{what} is {found}, expected a text")
+    return value.strip()
+
+
+def as_whole(value: object, what: str, *, most: int, least: int = 1) -> int:
+    """Return a machine number (or its text) as a whole number of ``least`` to ``most``.
+
+    Raises:
+        Reject, ValueError: it is something else.
+    """
+    number = decimal_of(value)
+    if not least <= number <= most or number % 1:
+        raise Reject("bad_value", f"{what} is {number:.20g}, expected {least} to {most}")
+    return int(number)
+
+
+def load_rows(log: RowLog, key: str) -> list[Any] | dict[str, Any] | None:
+    """Read the list or object of rows that stands under ``key`` of the payload's JSON object.
+
+    On anything else (an error answer, an empty list, no JSON) log a failure and return None.
+    """
+    body = load_json(log)
+    if body is None:
+        return None
+    rows = body.get(key) if isinstance(body, dict) else None
+    if isinstance(rows, list | dict):
+        if rows:
+            return rows
+        log.fail("empty_list", f"{key} is empty; this is no empty price list")
+        return None
+    error = _error_text(body)
+    if error:
+        log.fail("error_answer", error)
+    else:
+        log.fail("not_a_price_list", f"no list under {key!r}")
+    return None
+
+
+def _error_text(body: object) -> str:
+    """Return what an error answer says of itself, or ""."""
+    if not isinstance(body, dict):
+        return ""
+    for key in ("error", "message", "detail"):
+        said = body.get(key)
+        if isinstance(said, dict):
+            said = said.get("message") or said.get("code")
+        if isinstance(said, str) and said:
+            return said
+    return ""

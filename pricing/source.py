@@ -111,6 +111,8 @@ class Provider:
         hosts: host names that requests and redirects may reach.
         fetch, parse: the two functions.
         primary: which of a recorded folder's file names a network run would have produced.
+        common: names of payloads that several providers read (exchange rates); a recorded folder
+            may hold them once, in ``common/`` beside the providers' own folders.
         every: how often the worker collects it.
         needs: setting names without which the provider is skipped.
         needs_any: as ``needs``, but one of them is enough.
@@ -127,6 +129,7 @@ class Provider:
     parse: Parse
     primary: Callable[[Sequence[str]], Sequence[str]]
     every: timedelta
+    common: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     needs_any: tuple[str, ...] = ()
     ended: Mapping[PurchaseOption, datetime] = field(default_factory=dict)

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from hypothesis import strategies as st
+
 from core.errors import SourceError
 from core.market import Offer, Parsed
 from core.settings import Settings
@@ -21,6 +23,12 @@ AT = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 UNNAMED_GPUS = {"RTX4090D": "rtx-4090d", "RTX6000": "quadro-rtx-6000"}
 """Ids of the cards for which the tables hold none."""
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+"""Whatever may stand where a source's number, text or object is expected."""
 
 Facts = tuple[object, ...]
 
