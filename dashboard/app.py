@@ -23,6 +23,7 @@ except AppError as error:
 page = st.navigation(
     [
         st.Page("app_pages/planner.py", title="Fleet planner", icon=":material/hub:", default=True),
+        st.Page("app_pages/advisor.py", title="GPU Advisor", icon=":material/memory:"),
         st.Page("app_pages/sources.py", title="Sources & status", icon=":material/rss_feed:"),
     ],
     position="top",

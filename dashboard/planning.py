@@ -33,6 +33,7 @@ class Question:
     ceiling: float
     availability: float
     reload_minutes: float
+    gpus_per_replica: int = 1
 
 
 def example_question() -> Question:
@@ -60,6 +61,7 @@ def workload_of(question: Question) -> Workload:
         name=f"{question.floor:g} to {question.ceiling:g} replicas",
         demand=daily_profile(question.floor, question.ceiling),
         gpus=(question.gpu,),
+        gpus_per_replica=question.gpus_per_replica,
         availability=question.availability,
         reload_minutes=question.reload_minutes,
     )

@@ -31,16 +31,20 @@ if not gpus:
     st.stop()
 
 with st.form("question", border=True):
-    columns = st.columns([2, 2, 1, 1, 1, 1, 1], vertical_alignment="bottom")
+    columns = st.columns([2, 1, 2, 1, 1, 1, 1, 1], vertical_alignment="bottom")
     gpu = columns[0].selectbox(
-        "GPU, one per replica",
+        "GPU",
         gpus,
         index=gpus.index(start.gpu) if start.gpu in gpus else 0,
         key="pl_gpu",
         bind="query-params",
     )
+    per_replica = columns[1].number_input(
+        "GPUs a replica", 1, 64, 1, 1, key="pl_gpus", bind="query-params",
+        help="GPUs that one replica of the model takes; the GPU Advisor says how many.",
+    )  # fmt: skip
     known = plannable_providers(state)
-    providers = columns[1].multiselect(
+    providers = columns[2].multiselect(
         "Providers",
         known,
         default=[name for name in start.providers if name in known],
@@ -48,27 +52,33 @@ with st.form("question", border=True):
         bind="query-params",
         placeholder="all providers",
     )
-    floor = columns[2].number_input(
+    floor = columns[3].number_input(
         "Floor, replicas", 0.0, 10_000.0, start.floor, 1.0, key="pl_floor", bind="query-params",
         help="Replicas needed at the quietest hour (04:00 UTC).",
     )  # fmt: skip
-    ceiling = columns[3].number_input(
+    ceiling = columns[4].number_input(
         "Ceiling, replicas", 0.1, 10_000.0, start.ceiling, 1.0, key="pl_ceiling",
         bind="query-params", help="Replicas needed at the busiest hour (16:00 UTC).",
     )  # fmt: skip
-    target = columns[4].number_input(
+    target = columns[5].number_input(
         "Served share, %", 50.0, 99.99, start.availability * 100, 0.1, format="%.2f",
         key="pl_target", bind="query-params",
         help="Share of the demand that must be served, droughts and reloads counted.",
     )  # fmt: skip
-    reload_minutes = columns[5].number_input(
+    reload_minutes = columns[6].number_input(
         "Reload, minutes", 0.0, 240.0, start.reload_minutes, 1.0, key="pl_reload",
         bind="query-params", help="From the start of an instance until it serves.",
     )  # fmt: skip
-    columns[6].form_submit_button("Plan", type="primary", width="stretch")
+    columns[7].form_submit_button("Plan", type="primary", width="stretch")
 
 question = Question(
-    str(gpu), tuple(providers), floor, ceiling, round(target / 100, 6), reload_minutes
+    str(gpu),
+    tuple(providers),
+    floor,
+    ceiling,
+    round(target / 100, 6),
+    reload_minutes,
+    int(per_replica),
 )
 if question == start:
     st.caption(

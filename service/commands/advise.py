@@ -294,6 +294,8 @@ def _print(document: dict[str, Any]) -> None:
     typer.echo("\n".join(lines))
     _print_fits(document)
     for move in document["moves"]:
+        if float(move["saves_usd_per_hour"]) <= 0:
+            continue
         typer.echo(
             f"move      {move['kind']}: {move['change']} -> {move['gpu_count']} x {move['gpu']} at"
             f" {move['usd_per_hour']} USD/h, saves {move['saves_usd_per_hour']} USD/h"
