@@ -38,8 +38,8 @@ from optimizer.slot_risk import slot_risk
 from optimizer.token_cost import TokenCost, token_cost
 
 HOURS_PER_MONTH = 730
-LEAST_CAPABILITY = 7.0
-"""CUDA compute capability below which vLLM has no kernels (Pascal and older)."""
+TOO_OLD = frozenset({"Kepler", "Maxwell", "Pascal"})
+"""Architectures below CUDA compute capability 7.0, for which vLLM has no kernels."""
 BUSIEST = 0.95
 """Largest share of a replica's capacity that is planned with: at 1 queues have no end."""
 
@@ -288,18 +288,10 @@ def cards(question: Question) -> list[Gpu]:
     """
     every = catalogue()
     named = [every[name] for name in question.gpus] if question.gpus else list(every.values())
-    able = [gpu for gpu in named if _runs(gpu)]
+    able = [gpu for gpu in named if gpu.architecture not in TOO_OLD]
     if not able:
         names = ", ".join(gpu.name for gpu in named)
         raise InputError(
-            f"gpus {names}: vLLM needs compute capability {LEAST_CAPABILITY:g} (Volta) or newer;"
-            " choose another card"
+            f"gpus {names}: vLLM needs compute capability 7 (Volta) or newer; choose another card"
         )
     return able
-
-
-def _runs(gpu: Gpu) -> bool:
-    try:
-        return float(gpu.compute_capability or LEAST_CAPABILITY) >= LEAST_CAPABILITY
-    except ValueError:
-        return True  # another vendor's scheme

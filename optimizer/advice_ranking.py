@@ -78,7 +78,11 @@ def rank(
     for judged, (bound, _, report) in enumerate(bounds):
         if judged >= MOST_JUDGED or (math.isinf(bound) and candidates) or enough(priced, bound):
             break
-        candidate = candidate_of(question, report)
+        try:
+            candidate = candidate_of(question, report)
+        except InputError as error:
+            unknown.append((report, str(error)))
+            continue
         if candidate is None:
             missed.append(report)
             continue

@@ -23,6 +23,7 @@ from optimizer.fit import FitResult, Miss, Move, find_fits, three_moves
 from optimizer.launch import Command, LaunchRequest, sglang_command, vllm_command
 from optimizer.market import SupplyOption
 from optimizer.memory import Verdict, as_gib_and_gb
+from optimizer.parallel import check_parallel
 from optimizer.roofline import Basis
 
 ENGINE_OBJECTIVE = {Goal.CHAT: Objective.TTFT_P99, Goal.BATCH: Objective.COST}
@@ -113,9 +114,17 @@ def advise(question: Question, options: Sequence[SupplyOption], *, what_if: bool
         InputError: a size that decides the answer is not known.
         PlanInfeasible: no group of cards holds the need, or none keeps the latency limits.
     """
+    if question.tensor_parallel is not None:
+        check_parallel(question.model, question.tensor_parallel)
     fits = find_fits(question.memory(), gpus=cards(question), largest_group=question.largest_group)
     if not fits.fits:
         raise _nothing_fits(question, fits)
+    splits = sorted({report.tensor_parallel for report in fits.fits})
+    if question.tensor_parallel not in (None, *splits):
+        raise InputError(
+            f"tensor parallel {question.tensor_parallel}: nothing fits with it on up to"
+            f" {question.largest_group} GPUs; what fits uses {', '.join(map(str, splits))}"
+        )
     offers = _allowed(question, options)
     providers = _providers(options)
     ranking = rank(

@@ -19,9 +19,10 @@ from db.claims import workers
 from db.engine import reading
 from db.migrate import head, ready
 from db.offers import current_offers, newest_seen
-from db.records import OfferFilter
+from db.records import OfferFilter, StoredRun, Weight
 from db.runs import source_status
 from pricing.registry import PROVIDERS
+from service.shapes import findings_by_rule
 
 if TYPE_CHECKING:
     from service.context import Context
@@ -123,13 +124,32 @@ def _sources(context: Context) -> list[Check]:
         if status.rejected_by_reason:
             reasons = ", ".join(f"{k} {v}" for k, v in list(status.rejected_by_reason.items())[:6])
             words += f"; rejected rows: {reasons}"
+        rules = findings_by_rule(f for f in status.findings if f.weight is not Weight.NOTE)
+        if rules:
+            words += f"; findings: {', '.join(f'{k} {v}' for k, v in rules.items())}"
+        if status.not_before is not None and status.not_before > now:
+            words += (
+                f"; failed {status.failures_in_a_row} times in a row, left alone until"
+                f" {iso(status.not_before)}"
+            )
         good = run.state == "ok"
-        mend = (
-            "" if good else f"see 'spotfloor scrape status --provider {provider.name} --rejected'"
+        checks.append(
+            Check(name, "ok" if good else "warn", words, _source_mend(run, good, bool(rules)))
         )
-        checks.append(Check(name, "ok" if good else "warn", words, mend))
         checks += [Check(name, "note", line) for line in provider.notes]
     return checks
+
+
+def _source_mend(run: StoredRun, good: bool, named: bool) -> str:
+    """What a person can look at, or do."""
+    if run.state == "suspect":
+        return (
+            f"see 'spotfloor scrape status -p {run.provider} --findings'; if the prices are right:"
+            f" 'spotfloor scrape accept {run.id}'"
+        )
+    if good:
+        return f"see 'spotfloor scrape status -p {run.provider} --findings'" if named else ""
+    return f"see 'spotfloor scrape status --provider {run.provider} --rejected --findings'"
 
 
 def _worker(context: Context) -> Check:

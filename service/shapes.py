@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -11,7 +11,7 @@ from core.egress import Bill
 from core.freshness import Freshness, freshness
 from core.market import EgressTariff, Failure, Offer, Rejected, SpotObservation
 from db.egress import StoredTariff
-from db.records import SourceStatus, StoredOffer, StoredRun, StoredSpan
+from db.records import Finding, SourceStatus, StoredOffer, StoredRun, StoredSpan
 
 _CENT_MICRO = Decimal("0.000001")
 
@@ -266,6 +266,29 @@ def status_shape(status: SourceStatus, now: datetime) -> dict[str, Any]:
         "last_run": run_shape(status.last_run) if status.last_run else None,
         "last_good_run": run_shape(status.last_good) if status.last_good else None,
         "rejected_by_reason": dict(status.rejected_by_reason),
+        "findings_by_rule": findings_by_rule(status.findings),
+        "failures_in_a_row": status.failures_in_a_row,
+        "not_before": status.not_before,
+    }
+
+
+def findings_by_rule(findings: Iterable[Finding]) -> dict[str, int]:
+    """How often each rule of the quality gate had something to say."""
+    counts: dict[str, int] = {}
+    for item in findings:
+        counts[item.rule] = counts.get(item.rule, 0) + item.count
+    return counts
+
+
+def finding_shape(item: Finding) -> dict[str, Any]:
+    """One thing that the quality gate named."""
+    return {
+        "rule": item.rule,
+        "weight": item.weight.value,
+        "subject": item.subject,
+        "detail": item.detail,
+        "value": item.value,
+        "count": item.count,
     }
 
 

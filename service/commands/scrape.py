@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from core.errors import InputError
+from service.commands import scrape_status
 from service.commands.options import Json, ProviderNames, provider_names, read_instant
 from service.output import print_json, print_table, say
 
@@ -79,6 +79,7 @@ def _print_runs(summaries: list[RunSummary], snapshot: str, *, json: bool) -> No
             "offers": item.offers,
             "rejected": item.rejected,
             "failures": item.failures,
+            "findings": item.findings,
             "spans_opened": item.result.opened,
             "spans_closed": item.result.closed,
             "spans_kept": item.result.kept,
@@ -96,6 +97,7 @@ def _print_runs(summaries: list[RunSummary], snapshot: str, *, json: bool) -> No
             ("state", "state"),
             ("offers", "offers>"),
             ("rejected", "rejected>"),
+            ("findings", "findings>"),
             ("spans_opened", "new or changed>"),
             ("spans_closed", "gone>"),
             ("spans_kept", "unchanged>"),
@@ -213,91 +215,4 @@ def _print_parsed(document: Mapping[str, object]) -> None:
     say(f"{len(egress)} egress tariffs, {len(observations)} observations on spot reliability")
 
 
-@app.command()
-def status(
-    provider: ProviderNames = None,
-    rejected: Annotated[
-        bool, typer.Option("--rejected", help="Show the rejected rows of the last run.")
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Show what each source last did, how old its prices are, and what was rejected."""
-    from db.engine import reading
-    from db.runs import rejections, source_status
-    from service.context import make_context
-    from service.shapes import status_shape
-
-    names = provider_names(provider)
-    context = make_context()
-    now = context.clock.now()
-    with reading(context.database) as session:
-        statuses = [s for s in source_status(session) if not names or s.facts.name in names]
-        rows = [status_shape(item, now) for item in statuses]
-        for row, item in zip(rows, statuses, strict=True):
-            if rejected and item.last_run:
-                row["rejections"] = [
-                    {
-                        "reason": r.reason,
-                        "count": r.count,
-                        "source_file": r.source_file,
-                        "detail": r.detail,
-                        "excerpt": r.excerpt,
-                        "whole_payload": r.whole_payload,
-                    }
-                    for r in rejections(session, item.last_run.id)
-                ]
-    if json:
-        print_json({"schema": "spotfloor.status/1", "now": now, "sources": rows})
-        return
-    if not rows:
-        say("no source has run yet; try 'spotfloor scrape run'")
-        return
-    _print_status(rows, now)
-
-
-def _print_status(rows: list[dict[str, object]], now: datetime) -> None:
-    from core.freshness import age_words
-
-    table: list[dict[str, object]] = []
-    for row in rows:
-        last, seen = row["last_run"], row["newest_price_at"]
-        assert last is None or isinstance(last, dict)
-        reasons = row["rejected_by_reason"]
-        assert isinstance(reasons, dict)
-        table.append(
-            {
-                "provider": row["provider"],
-                "state": last["state"] if last else "never ran",
-                "when": age_words(last["finished_at"], now) + " ago" if last else "",
-                "offers": row["current_offers"],
-                "age": age_words(seen, now) if isinstance(seen, datetime) else "",
-                "reasons": ", ".join(f"{name} {count}" for name, count in reasons.items()),
-                "detail": last["detail"] if last else "",
-            }
-        )
-    print_table(
-        [
-            ("provider", "provider"),
-            ("state", "last run"),
-            ("when", "when"),
-            ("offers", "offers now>"),
-            ("age", "newest price>"),
-            ("reasons", "rejected rows by reason"),
-            ("detail", "detail"),
-        ],
-        table,
-    )
-    for row in rows:
-        rejections = row.get("rejections")
-        if isinstance(rejections, list):
-            print_table(
-                [
-                    ("reason", "reason"),
-                    ("count", "rows>"),
-                    ("source_file", "file"),
-                    ("detail", "detail"),
-                    ("excerpt", "excerpt"),
-                ],
-                rejections,
-                title=f"{row['provider']}: rejected in the last run",
-            )
+app.command("status")(scrape_status.status)

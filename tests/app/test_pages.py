@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 
-import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from core.clock import FixedClock
 from core.market import Parsed, PurchaseOption
-from db.engine import Database, make_engine
+from db.engine import Database
 from db.migrate import upgrade
 from pricing.collect import collect, given
-from pricing.snapshot.load import load_snapshot
 from pricing.source import Payload
 from tests.builders import a_provider, an_offer
 from tests.shared import ROOT
 
 APP = str(ROOT / "dashboard" / "app.py")
 SOURCES = "app_pages/sources.py"
-
-
-@pytest.fixture
-def page_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    url = f"sqlite:///{tmp_path / 'page.db'}"
-    monkeypatch.setenv("SPOTFLOOR_DATABASE_URL", url)
-    st.cache_data.clear()
-    st.cache_resource.clear()
-    engine = make_engine(url)
-    yield engine
-    engine.dispose()
-    st.cache_resource.clear()
-
-
-@pytest.fixture
-def filled(page_database: Database) -> Database:
-    upgrade(page_database)
-    load_snapshot(page_database, FixedClock(datetime(2026, 12, 1, tzinfo=UTC)))
-    return page_database
 
 
 def run() -> AppTest:

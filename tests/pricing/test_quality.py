@@ -11,11 +11,11 @@ from core.freshness import Freshness
 from core.market import Failure, Offer, OfferKey, Parsed, PurchaseOption
 from db.engine import Database, reading
 from db.offers import current_offers
-from db.records import RunState, StoredRun
+from db.records import Finding, OpenPrice, RunState, StoredRun, Weight
 from db.runs import recent_runs
 from pricing.collect import RunSummary, collect
 from pricing.collect import given as answers_of
-from pricing.quality import Verdict, judge
+from pricing.quality import Evidence, Verdict, judge
 from pricing.source import Payload
 from tests.builders import a_payload, a_provider, an_offer, hour
 from tests.shared import shared
@@ -41,8 +41,12 @@ def listing(
     ]
 
 
-def stored(counts: dict[tuple[str, str], int]) -> dict[OfferKey, Decimal]:
-    return {offer.key: offer.usd_per_hour for offer in listing(counts)}
+def stored(counts: dict[tuple[str, str], int]) -> dict[OfferKey, OpenPrice]:
+    return {offer.key: OpenPrice(offer.usd_per_hour, hour(0), hour(9)) for offer in listing(counts)}
+
+
+def a_doubt(rule: str, value: str | None, subject: str = "") -> Finding:
+    return Finding(rule, Weight.DOUBT, subject, "", None if value is None else Decimal(value))
 
 
 def a_run(
@@ -65,15 +69,13 @@ def verdict(
     kind: str = "list",
     failures: list[Failure] | None = None,
     last: StoredRun | None = None,
+    found: list[Finding] | None = None,
 ) -> Verdict:
-    return judge(
-        Parsed(offers=listing(after, usd=usd)),
-        failures or [],
-        stored(before),
-        kind=kind,
-        last_run=last,
-        now=NOW,
-    )
+    evidence = Evidence(
+        stored=stored(before), kind=kind, now=NOW, observed_at=NOW, last=last,
+        last_findings=found or [],
+    )  # fmt: skip
+    return judge(Parsed(offers=listing(after, usd=usd)), failures or [], evidence)
 
 
 OD, SPOT = ("us", "on_demand"), ("us", "spot")
@@ -142,8 +144,10 @@ def test_a_jump_of_the_median_price_is_suspect_and_a_deep_cut_is_not(
     usd: str, suspect: bool
 ) -> None:
     told = verdict({OD: 8}, {OD: 8}, usd=usd)
-    assert (told.state is RunState.SUSPECT) is suspect
     assert (told.reason == "prices_moved") is suspect
+    assert any(f.rule == "prices_moved" for f in told.findings) is suspect
+    if suspect:
+        assert told.state is RunState.SUSPECT
 
 
 def test_a_few_matched_offers_prove_no_jump() -> None:
@@ -151,40 +155,62 @@ def test_a_few_matched_offers_prove_no_jump() -> None:
     assert verdict({OD: 5}, {OD: 5}, usd="16").state is RunState.SUSPECT
 
 
-def test_some_prices_may_jump_while_the_median_stays() -> None:
-    offers = [*listing({OD: 6}), *listing({("eu", "on_demand"): 5}, usd="40")]
-    before = stored({OD: 6, ("eu", "on_demand"): 5})
-    assert judge(Parsed(offers=offers), [], before, kind="list", last_run=None, now=NOW) == Verdict(
-        RunState.OK
-    )
+def test_some_prices_may_jump_while_the_median_stays_and_each_jump_is_named() -> None:
+    eu = ("eu", "on_demand")
+    offers = [*listing({OD: 6}), *listing({eu: 5}, usd="9")]
+    evidence = Evidence(stored=stored({OD: 6, eu: 5}), kind="list", now=NOW)
+    told = judge(Parsed(offers=offers), [], evidence)
+    assert (told.state, told.held_keys) == (RunState.OK, frozenset())
+    assert [(f.rule, f.weight) for f in told.findings] == [("price_jump", Weight.WARN)] * 5
+    assert "from 2 to 9 USD per hour, x4.50" in told.findings[0].detail
 
 
 @pytest.mark.parametrize(
-    ("last", "believed"),
+    ("last", "found", "believed"),
     [
-        (None, False),
-        (a_run(reason="prices_moved", offers=8, finished_at=NOW - timedelta(minutes=10)), True),
-        (a_run(reason="prices_moved", offers=8, finished_at=NOW - timedelta(minutes=9)), False),
-        (a_run(reason="offers_halved", offers=8), False),
-        (a_run("ok", "prices_moved", 8), False),
-        (a_run("failed", "http_500", 8), False),
-        (a_run(reason="prices_moved", offers=20), False),
+        (None, [], False),
+        (a_run(finished_at=NOW - timedelta(minutes=10)), [a_doubt("prices_moved", "8")], True),
+        (a_run(), [a_doubt("prices_moved", "8.7")], True),
+        (a_run(), [a_doubt("prices_moved", "9")], False),
+        (a_run(), [a_doubt("prices_moved", "0.125")], False),
+        (a_run(finished_at=NOW - timedelta(minutes=9)), [a_doubt("prices_moved", "8")], False),
+        (a_run(observed_at=NOW), [a_doubt("prices_moved", "8")], False),
+        (a_run(observed_at=NOW - timedelta(minutes=9)), [a_doubt("prices_moved", "8")], False),
+        (a_run(), [a_doubt("offers_halved", "8")], False),
+        (a_run("ok"), [], False),
     ],
 )
 def test_a_second_look_ten_minutes_later_that_finds_the_same_is_believed(
-    last: StoredRun | None, believed: bool
+    last: StoredRun | None, found: list[Finding], believed: bool
 ) -> None:
-    told = verdict({OD: 8}, {OD: 8}, usd="16", last=last)
+    told = verdict({OD: 8}, {OD: 8}, usd="16", last=last, found=found)
     if believed:
-        assert told == Verdict(RunState.OK, "confirmed", told.detail)
+        assert (told.state, told.reason) == (RunState.OK, "confirmed")
         assert "confirmed by a second run" in told.detail
+        assert {f.weight for f in told.findings} == {Weight.WARN}, "still named, doubted no more"
     else:
         assert told.state is RunState.SUSPECT
+        assert told.findings[0].rule == "prices_moved"
+
+
+def test_every_doubt_must_be_found_again_not_only_the_first() -> None:
+    """A list that is half as long and eight times as dear needs both to be seen twice."""
+    once = [a_doubt("offers_halved", "40")]
+    both = [*once, a_doubt("prices_moved", "8")]
+    for found, state in ((once, RunState.SUSPECT), (both, RunState.OK)):
+        assert verdict({OD: 100}, {OD: 40}, usd="16", last=a_run(), found=found).state is state
+
+
+def test_a_person_who_accepts_a_run_needs_no_second_look() -> None:
+    eu = ("eu", "on_demand")
+    evidence = Evidence(stored=stored({OD: 40, eu: 60}), kind="list", now=NOW, accepted=True)
+    told = judge(Parsed(offers=listing({OD: 40}, usd="16")), [], evidence)
+    assert (told.state, told.held, told.closing) == (RunState.OK, frozenset(), True)
 
 
 def test_a_short_list_that_is_confirmed_ends_what_is_missing() -> None:
-    last = a_run(reason="offers_halved", offers=40)
-    told = verdict({OD: 100}, {OD: 40}, last=last)
+    found = [a_doubt("offers_halved", "40")]
+    told = verdict({OD: 100}, {OD: 40}, last=a_run(), found=found)
     assert (told.state, told.reason, told.held, told.closing) == (
         RunState.OK, "confirmed", frozenset(), True,
     )  # fmt: skip
@@ -192,7 +218,7 @@ def test_a_short_list_that_is_confirmed_ends_what_is_missing() -> None:
 
 def test_a_region_that_vanished_whole_is_held_even_when_the_short_list_is_confirmed() -> None:
     eu = ("eu", "on_demand")
-    told = verdict({OD: 40, eu: 60}, {OD: 40}, last=a_run(reason="offers_halved", offers=40))
+    told = verdict({OD: 40, eu: 60}, {OD: 40}, last=a_run(), found=[a_doubt("offers_halved", "40")])
     assert (told.state, told.reason, told.held) == (
         RunState.PARTIAL, "confirmed", frozenset({eu}),
     )  # fmt: skip
@@ -204,7 +230,8 @@ def test_regions_that_failed_to_answer_are_never_taken_for_empty() -> None:
     after = {("a", "on_demand"): 20}
     last = a_run("suspect", "offers_halved", 20)
     for run in (None, last, a_run("partial", "http_500", 20)):
-        told = verdict(before, after, failures=[GONE], last=run)
+        found = [a_doubt("offers_halved", "20")] if run else []
+        told = verdict(before, after, failures=[GONE], last=run, found=found)
         assert (told.state, told.reason) == (RunState.PARTIAL, "http_500")
         assert not told.closing
         assert told.held == set(before) - set(after)
@@ -214,7 +241,7 @@ def test_a_confirmed_jump_with_failures_still_ends_nothing() -> None:
     eu = ("eu", "on_demand")
     told = verdict(
         {OD: 30, eu: 20}, {OD: 30}, usd="16", failures=[GONE],
-        last=a_run(reason="prices_moved", offers=30),
+        last=a_run(), found=[a_doubt("prices_moved", "8")],
     )  # fmt: skip
     assert (told.state, told.closing, told.held) == (
         RunState.PARTIAL, False, frozenset({eu}),

@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
+import jsonschema
 import structlog
 
 from service.cli import main
+from tests.shared import ROOT
+
+SCHEMAS = ROOT / "docs" / "schemas"
 
 
 @dataclass(frozen=True)
@@ -56,3 +60,12 @@ def run(*words: str) -> Ran:
         finally:
             structlog.reset_defaults()
     return Ran(code, out.getvalue(), err.getvalue())
+
+
+def check(document: dict[str, Any]) -> dict[str, Any]:
+    """Validate a document against the published schema that it names."""
+    name = document["schema"].removeprefix("spotfloor.").split("/")[0]
+    schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text("utf-8"))
+    checker = jsonschema.FormatChecker()
+    jsonschema.Draft202012Validator(schema, format_checker=checker).validate(document)
+    return document

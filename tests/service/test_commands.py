@@ -7,9 +7,7 @@ import io
 import json
 import re
 import shlex
-import shutil
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,44 +15,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from core.clock import FixedClock
-from db.engine import make_engine
-from db.migrate import upgrade
-from pricing.snapshot.load import load_snapshot
 from tests.running import environment, spotfloor
-from tests.service.inside import run
+from tests.service.inside import SCHEMAS, check, run
 from tests.shared import ROOT, payloads
 
-SCHEMAS = ROOT / "docs" / "schemas"
 PLAN = ("plan", "solve", "--gpu", "L4", "--provider", "gcp", "--floor", "2", "--ceiling", "4")
-
-
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("snapshot") / "filled.db"
-    engine = make_engine(f"sqlite:///{path}")
-    upgrade(engine)
-    load_snapshot(engine, FixedClock(datetime(2026, 12, 1, tzinfo=UTC)))
-    engine.dispose()
-    return path
-
-
-@pytest.fixture
-def snapshot(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A database of one's own that holds the bundled prices."""
-    own = tmp_path / "own.db"
-    shutil.copy(filled, own)
-    monkeypatch.setenv("SPOTFLOOR_DATABASE_URL", f"sqlite:///{own}")
-    return own
-
-
-def check(document: dict[str, Any]) -> dict[str, Any]:
-    """Validate a document against the published schema that it names."""
-    name = document["schema"].removeprefix("spotfloor.").split("/")[0]
-    schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text("utf-8"))
-    checker = jsonschema.FormatChecker()
-    jsonschema.Draft202012Validator(schema, format_checker=checker).validate(document)
-    return document
 
 
 @pytest.mark.parametrize(
