@@ -176,14 +176,14 @@ def reasons(
         low = blocks.demand.min()
         lines.append(
             f"{base} {'replica runs' if base == 1 else 'replicas run'} on demand in every hour;"
-            f" the demand never falls below {low:g}."
+            f" the demand never falls below {low:.3g}."
         )
     if spot and stand_in is not None and counts.stand_in.any():
         most = math.ceil(float(counts.stand_in.max()) / float(market.replicas[stand_in]))
         lines.append(
             f"When a spot zone is dry, up to {most} on-demand instances at"
             f" {market.pools[stand_in].option.place} stand in until it is back; they serve after"
-            f" {workload.reload_minutes:g} minutes."
+            f" {workload.reload_minutes:.3g} minutes."
         )
     if not spot and any(pool.option.is_spot for pool in market.pools):
         lines.append("Spot is not used: at this target its losses would cost more than it saves.")

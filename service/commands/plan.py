@@ -30,6 +30,23 @@ def solve(
     ] = None,
     example: Annotated[bool, typer.Option("--example", help="Solve the built-in example.")] = False,
     name: Annotated[str | None, typer.Option(help="Label of the workload.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="Model to serve: the GPU Advisor then says GPU, rate per replica and reload time.",
+        ),
+    ] = None,
+    weights: Annotated[str | None, typer.Option(help="With --model: weight format.")] = None,
+    kv_dtype: Annotated[str | None, typer.Option(help="With --model: bf16 or fp8 cache.")] = None,
+    context: Annotated[
+        int | None, typer.Option(help="With --model: tokens per request that must fit.")
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(help="With --model: requests at once on one replica.")
+    ] = None,
+    latency: Annotated[str | None, typer.Option(help="With --model: chat or batch.")] = None,
     gpu: Annotated[
         str | None, typer.Option("--gpu", "-g", help="GPUs allowed, e.g. L40S or 'H100,H200'.")
     ] = None,
@@ -96,8 +113,10 @@ def solve(
     from service.context import make_context
 
     given: dict[str, Any] = {
-        "name": name, "gpu": gpu, "gpus_per_replica": gpus_per_replica, "vram_gib": vram_gib,
-        "floor": floor, "ceiling": ceiling, "floor_rps": floor_rps, "ceiling_rps": ceiling_rps,
+        "name": name, "model": model, "weights": weights, "kv_dtype": kv_dtype,
+        "context": context, "concurrency": concurrency, "latency": latency, "gpu": gpu,
+        "gpus_per_replica": gpus_per_replica, "vram_gib": vram_gib, "floor": floor,
+        "ceiling": ceiling, "floor_rps": floor_rps, "ceiling_rps": ceiling_rps,
         "rps_per_replica": rps_per_replica, "profile": profile, "availability": availability,
         "reload_minutes": reload_minutes, "headroom": headroom, "tokens_in": tokens_in,
         "tokens_out": tokens_out, "egress_gb": egress_gb, "weights_gb": weights_gb,
@@ -109,18 +128,23 @@ def solve(
     values.update({key: value for key, value in given.items() if value is not None})
     if values.get("origin") not in {None, "live", "snapshot"}:
         raise InputError(f"--origin {values['origin']}: write live or snapshot")
+    house = make_context()
     if example:
         from optimizer.example import EXAMPLE_PROVIDERS
 
         workload = _example(values)
         values["provider"] = list(EXAMPLE_PROVIDERS)
+    elif values.get("model") is not None:
+        from service.commands.plan_model import sized
+
+        workload = workload_of(sized(values, house))
     else:
+        _only_with_model(values)
         workload = workload_of(values)
-    context = make_context()
-    with reading(context.database) as session:
+    with reading(house.database) as session:
         supply = read_supply(
             session,
-            context.clock.now(),
+            house.clock.now(),
             gpus=workload.gpus,
             providers=provider_names(values.get("provider")),
             regions=values.get("region") or (),
@@ -141,6 +165,15 @@ def solve(
         print_json(document)
     else:
         _print_plan(document)
+
+
+_OF_MODELS = ("weights", "kv_dtype", "context", "concurrency", "latency")
+
+
+def _only_with_model(values: dict[str, Any]) -> None:
+    for name in _OF_MODELS:
+        if values.get(name) is not None:
+            raise InputError(f"--{name.replace('_', '-')} only goes with --model")
 
 
 def _example(values: dict[str, Any]) -> Workload:

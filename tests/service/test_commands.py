@@ -189,6 +189,9 @@ WRONG = [
     ((*PLAN, "--profile", "x.txt"), 2, "already says the demand"),
     (("plan", "solve", "nowhere.toml"), 2, "nowhere.toml: cannot read"),
     (("plan", "solve", "--example", "--gpu", "L4"), 2, "--example goes with no other input"),
+    ((*PLAN, "--context", "4096"), 2, "--context only goes with --model"),
+    (("plan", "solve", "-m", "nothing-9", "--floor-rps", "1", "--ceiling-rps", "2"), 2,
+     "is not known"),
     (("scrape", "run", "--observed-at", "2026-01-01"), 2, "only goes with --from"),
     (("scrape", "parse", "-p", "nobody", "x.json"), 2, "no such provider"),
     (("scrape", "parse", "-p", "lambda", "x.json"), 2, "x.json: cannot read"),
@@ -212,6 +215,24 @@ def test_a_spec_file_is_read_and_its_slips_are_named(snapshot: Path, tmp_path: P
     assert "unknown key 'flor'; did you mean floor?" in run("plan", "solve", str(spec)).error
     spec.write_text("gpu = = 1")
     assert "no TOML" in run("plan", "solve", str(spec)).error
+
+
+def test_a_plan_for_a_model_rests_on_what_the_advisor_says(snapshot: Path) -> None:
+    advice = run("advise", "-m", "Llama-3.1-8B-Instruct", "-p", "gcp", "--json").document
+    words = ("plan", "solve", "-m", "Llama-3.1-8B-Instruct", "-p", "gcp", "--floor-rps", "8",
+             "--ceiling-rps", "20", "--json")  # fmt: skip
+    plan = check(run(*words).document)
+    best, inputs = advice["recommended"], plan["inputs"]
+    assert inputs["gpus"] == [best["gpu"]]
+    assert inputs["gpus_per_replica"] == best["gpu_count"]
+    assert inputs["requests_per_second_per_replica"] == pytest.approx(
+        best["requests_per_second"], rel=1e-3
+    )
+    assert inputs["reload_minutes"] == pytest.approx(advice["load_minutes"], abs=0.01)
+    assert inputs["weights_gb"] == pytest.approx(advice["memory"]["weights_gb"], abs=0.01)
+    assert plan["cost"]["usd_per_million_tokens"] is not None
+    own = run(*words, "--rps-per-replica", "2", "--reload-minutes", "9").document["inputs"]
+    assert (own["requests_per_second_per_replica"], own["reload_minutes"]) == (2, 9)
 
 
 def test_an_infeasible_plan_names_limits_and_what_relaxing_gives(snapshot: Path) -> None:
