@@ -116,3 +116,27 @@ def test_dark_theme_and_a_narrow_screen_hold_the_answer(browser: Browser, addres
     ARTIFACTS.mkdir(exist_ok=True)
     page.screenshot(path=ARTIFACTS / "planner-dark-narrow.png", full_page=True)
     context.close()
+
+
+def test_from_the_advisors_card_to_a_planned_fleet(page: Page, address: str) -> None:
+    page.goto(f"{address}/advisor")
+    answer = page.get_by_role("heading", name=re.compile("^Serve meta"))
+    expect(answer).to_be_visible(timeout=PATIENCE_MS)
+    for kind in ("Cheapest", "Balanced", "Safest"):
+        expect(page.get_by_text(kind, exact=True)).to_be_visible()
+    expect(page.get_by_text("vllm serve meta-llama", exact=False).first).to_be_visible()
+    ARTIFACTS.mkdir(exist_ok=True)
+    page.screenshot(path=ARTIFACTS / "advisor.png", full_page=True)
+
+    users = page.get_by_role("spinbutton", name="Requests at once")
+    users.fill("32")
+    users.press("Tab")
+    page.get_by_role("button", name="Advise", exact=True).click()
+    page.wait_for_url(re.compile("ad_users=32"))
+    link = page.get_by_role("link", name="Plan a fleet with it").last
+    with page.context.expect_page() as opened:
+        link.click()
+    planner = opened.value
+    planner.set_default_timeout(PATIENCE_MS)
+    planner.wait_for_url(re.compile("pl_gpu="))
+    sentence(planner)
