@@ -161,7 +161,10 @@ def load_json(log: RowLog) -> Any | None:
         log.fail(*problem)
         return None
     try:
-        return json.loads(body, parse_float=Decimal, parse_constant=_no_constant)
+        document = json.loads(body, parse_float=Decimal, parse_constant=_no_constant)
+        if document is None:
+            log.fail("not_a_price_list", "the body is null")
+        return document
     except UnicodeDecodeError as error:
         log.fail("wrong_charset", f"not UTF-8: {error}")
     except RecursionError:

@@ -229,7 +229,8 @@ PROVIDER = Provider(
     fetch=fetch,
     parse=parse,
     primary=primary,
-    every=timedelta(hours=3),
+    # The spot feed moves by the hour; the lists are asked for news only (304), mostly in vain.
+    every=timedelta(hours=1),
     notes=(
         "Spot figures without a zone are the public feed's one figure per region; zonal prices need"
         " SPOTFLOOR_AWS_ACCESS_KEY_ID and SPOTFLOOR_AWS_SECRET_ACCESS_KEY, with no right but"

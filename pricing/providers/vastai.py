@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 from core.errors import SourceError
@@ -26,6 +26,7 @@ from core.market import (
     OfferKey,
     Parsed,
     PurchaseOption,
+    SpotObservation,
     Tier,
     printable,
 )
@@ -45,6 +46,9 @@ DEFAULT_LIMIT = 64
 
 LOW_RELIABILITY = Decimal("0.9")
 """Below this share of time up, an offer's note says so."""
+
+RELIABILITY_BASE = "share of time up, by Vast.ai; no interruption rate"
+_THOUSANDTH = Decimal("0.001")
 
 ONE_DAY = 86_400
 """Seconds; an offer that ends sooner says so in its note."""
@@ -183,11 +187,38 @@ def _ask(log: RowLog, row: JsonObject, machines: dict[int, set[Rates]]) -> None:
                     **facts,
                 )
             )
+    if len(log.parsed.offers) > before:
+        _reliability(log, row, facts["region"])
     # The bid search lists the same machines again; one of the two is enough.
     if not is_bid and len(log.parsed.offers) > before:
         rates = (facts["egress_usd_per_gb"], facts["ingress_usd_per_gb"])
         if any(rate is not None for rate in rates):
             machines.setdefault(_whole(row["machine_id"], 10**15), set()).add(rates)
+
+
+def _reliability(log: RowLog, row: JsonObject, region: str) -> None:
+    """Note the machine's share of time up, as Vast.ai measures it, between two thousandths."""
+    stated = row.get("reliability2", row.get("reliability"))
+    if stated is None or row.get("machine_id") is None:
+        return
+    with log.row(row):
+        share = decimal_of(stated)
+        if not 0 <= share <= 1:
+            raise Reject("bad_value", f"reliability {share} is no share")
+        log.observation(
+            SpotObservation(
+                provider="vastai",
+                region=region,
+                zone="",
+                instance_type=f"machine {_whole(row['machine_id'], 10**15)}",
+                kind="host_reliability",
+                low=share.quantize(_THOUSANDTH, ROUND_FLOOR),
+                high=share.quantize(_THOUSANDTH, ROUND_CEILING),
+                base=RELIABILITY_BASE,
+                source_url=log.payload.url,
+                observed_at=log.payload.fetched_at,
+            )
+        )
 
 
 def _facts(row: JsonObject) -> dict[str, Any]:

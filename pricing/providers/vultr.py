@@ -58,7 +58,6 @@ _PLAN_CARDS = {
     "NVIDIA_A100": ("a100-80gb-pcie", 80),
     "NVIDIA_B200": ("b200", 192),
     "NVIDIA_GH200": ("gh200-96gb", 96),
-    "NVIDIA_H100": ("h100-sxm", 80),
     "NVIDIA_L40S": ("l40s", 48),
 }
 """Card and its whole memory in GB as Vultr counts it, by ``gpu_type``."""
