@@ -24,7 +24,8 @@ COPY --from=build /venv /venv
 ENV PATH=/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
-    SPOTFLOOR_DATABASE_URL=sqlite:////data/spotfloor.db
+    SPOTFLOOR_DATABASE_URL=sqlite:////data/spotfloor.db \
+    SPOTFLOOR_ARCHIVE_DIR=/data/archive
 # By number, so that an orchestrator can see that it is not root.
 USER 10001:10001
 WORKDIR /home/app

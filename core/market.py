@@ -365,7 +365,8 @@ class SpotObservation:
 
     Attributes:
         kind: ``interruption_band`` (share of instances interrupted over ``base``),
-            ``placement_score`` (1-10), ``eviction_band``.
+            ``placement_score`` (1-10), ``eviction_band``, ``host_reliability`` (share of time
+            that a host was up, not a rate of interruptions), ``stock`` (1, 0.5 or 0).
         low: lower edge (share 0..1, or the score).
         high: upper edge, equal to ``low`` for a score.
         base: what the share refers to, e.g. ``trailing month``.

@@ -29,6 +29,11 @@ def default_database_url() -> str:
     return f"sqlite:///{folder / 'spotfloor.db'}"
 
 
+def default_archive_dir() -> Path:
+    """Folder in the user's data folder (``XDG_DATA_HOME`` is honoured)."""
+    return Path(platformdirs.user_data_dir("spotfloor", appauthor=False)) / "archive"
+
+
 def _names(value: object) -> object:
     """Accept ``a,b c`` for a list."""
     return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
@@ -91,6 +96,12 @@ class Settings(BaseModel):
     digitalocean_api_key: SecretStr | None = Field(
         None, description="DigitalOcean API token with read access."
     )
+    primeintellect_api_key: SecretStr | None = Field(None, description="Prime Intellect API key.")
+    thundercompute_api_key: SecretStr | None = Field(None, description="Thunder Compute API key.")
+    salad_api_key: SecretStr | None = Field(None, description="Salad API key.")
+    salad_organization: str = Field("", description="Salad organization whose classes are read.")
+    hyperbolic_api_key: SecretStr | None = Field(None, description="Hyperbolic API key.")
+    fluidstack_api_key: SecretStr | None = Field(None, description="Fluidstack API key.")
     contact: str = Field(
         "https://github.com/spotfloor/spotfloor",
         description="Contact address in our User-Agent, for the people who run the sources.",
@@ -103,6 +114,13 @@ class Settings(BaseModel):
     )
     http_max_mib: Annotated[int, Field(gt=0, le=4096)] = Field(
         50, description="Largest body accepted, in MiB after decompression (AWS lists: 1,024)."
+    )
+    archive_days: Annotated[int, Field(ge=0, le=3650)] = Field(
+        14, description="How many days raw payloads of runs are kept; 0 = not at all."
+    )
+    archive_dir: Path = Field(
+        default_factory=default_archive_dir,
+        description="Folder of the raw payloads (beside the data of the user by default).",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe log event written."

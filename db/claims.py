@@ -1,7 +1,8 @@
 """Claims on job slots: any number of workers may run, each slot is worked once.
 
-The inserter of ``(job, slot)`` owns it. A claim whose lease ran out without an end (a killed
-worker) may be taken over by a conditional update: of several takers exactly one changes the row.
+The inserter of ``(job, slot)`` owns it. A claim without an end whose lease ran out (a run that
+hangs), or whose worker gave no sign of life for a while (it was killed), may be taken over by a
+conditional update: of several takers exactly one changes the row.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Engine, delete, select, update
+from sqlalchemy import ColumnElement, Engine, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from db.engine import writing
 from db.models import ClaimRow, WorkerRow
+
+DEAD_AFTER = timedelta(minutes=2)
+"""A worker that shows no sign of life for so long was killed; it gives one every 30 seconds."""
 
 
 def claim(
@@ -58,8 +62,7 @@ def claim(
             .where(
                 ClaimRow.job == job,
                 ClaimRow.slot == slot,
-                ClaimRow.finished_at.is_(None),
-                ClaimRow.lease_until < now,
+                *_abandoned(now),
             )
             .values(
                 worker=worker,
@@ -71,6 +74,35 @@ def claim(
             .execution_options(synchronize_session=False)
         )
         return taken.first() is not None
+
+
+def _abandoned(now: datetime) -> tuple[ColumnElement[bool], ...]:
+    """Claims without an end whose worker will not end them."""
+    dead = select(WorkerRow.name).where(
+        or_(WorkerRow.seen_at < now - DEAD_AFTER, WorkerRow.stopped_at.is_not(None))
+    )
+    return (
+        ClaimRow.finished_at.is_(None),
+        or_(ClaimRow.lease_until < now, ClaimRow.worker.in_(dead)),
+    )
+
+
+def abandoned(session: Session, now: datetime, worker: str) -> set[tuple[str, str]]:
+    """Return (job, slot) of the claims of others that ``worker`` may take over."""
+    rows = session.execute(
+        select(ClaimRow.job, ClaimRow.slot).where(*_abandoned(now), ClaimRow.worker != worker)
+    )
+    return {(job, slot) for job, slot in rows}
+
+
+def give_up(session: Session, job: str, slot: str, now: datetime) -> None:
+    """End an abandoned claim whose slot is over, so that the log does not show it as running."""
+    session.execute(
+        update(ClaimRow)
+        .where(ClaimRow.job == job, ClaimRow.slot == slot, *_abandoned(now))
+        .values(finished_at=now, state="abandoned", detail="its worker was killed or hung")
+        .execution_options(synchronize_session=False)
+    )
 
 
 def finish(
@@ -101,6 +133,20 @@ def forget_claims(session: Session, before: datetime) -> int:
         delete(ClaimRow)
         .where(ClaimRow.finished_at.is_not(None), ClaimRow.finished_at < before)
         .returning(ClaimRow.slot)
+        .execution_options(synchronize_session=False)
+    )
+    return len(gone.all())
+
+
+def forget_workers(session: Session, before: datetime) -> int:
+    """Delete workers that gave no sign of life since ``before``; returns how many."""
+    gone = session.scalars(
+        delete(WorkerRow)
+        .where(
+            WorkerRow.seen_at < before,
+            WorkerRow.name.not_in(select(ClaimRow.worker).where(ClaimRow.finished_at.is_(None))),
+        )
+        .returning(WorkerRow.name)
         .execution_options(synchronize_session=False)
     )
     return len(gone.all())

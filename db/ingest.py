@@ -19,9 +19,10 @@ from sqlalchemy.orm import Session
 from core.market import EXCERPT_LIMIT, Offer, OfferKey, printable
 from db.catalog import sync_gpus, sync_source
 from db.egress import write_tariffs
+from db.findings import write_findings
 from db.models import OfferRow, PayloadRow, RejectionRow, RunRow, SpanRow
 from db.observations import write_observations
-from db.records import WROTE, RunReport, RunResult, RunState
+from db.records import WROTE, OpenPrice, RunReport, RunResult, RunState
 from db.types import as_milli, as_nano
 
 _EXCERPTS_PER_REASON = 20
@@ -47,6 +48,7 @@ def write_run(session: Session, report: RunReport) -> RunResult:
     run = _insert_run(session, report)
     _insert_rejections(session, run.id, report)
     _insert_payloads(session, run.id, report)
+    write_findings(session, run.id, report.findings)
     if report.state.value not in WROTE:
         return RunResult(run.id)
     change = _write_prices(session, run.id, report)
@@ -59,10 +61,15 @@ def write_run(session: Session, report: RunReport) -> RunResult:
 
 def open_prices(session: Session, provider: str, origin: str) -> dict[OfferKey, Decimal]:
     """Read the current USD per instance-hour of each offer of a source."""
+    return {key: price.usd_per_hour for key, price in open_spans(session, provider, origin).items()}
+
+
+def open_spans(session: Session, provider: str, origin: str) -> dict[OfferKey, OpenPrice]:
+    """Read the current price of each offer of a source, and since when it stands."""
     return {
-        key: stored.state[0]
+        key: OpenPrice(stored.state[0], stored.valid_from, stored.last_seen)
         for key, stored in _load_known(session, provider, origin).items()
-        if stored.span_id is not None
+        if stored.valid_from is not None and stored.last_seen is not None
     }
 
 

@@ -262,3 +262,76 @@ class WorkerRow(Base):
     started_at: Mapped[datetime] = mapped_column(UtcDateTime)
     seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
     stopped_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+
+class FindingRow(Base):
+    """Something that a look at a source gave reason to say: a doubt, a warning, a note."""
+
+    __tablename__ = "finding"
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
+    run_id: Mapped[int] = mapped_column(
+        BigId, ForeignKey("collect_run.id", ondelete="CASCADE"), index=True
+    )
+    rule: Mapped[str] = mapped_column(String(32))
+    weight: Mapped[str] = mapped_column(String(8))
+    subject: Mapped[str] = mapped_column(String(300))
+    detail: Mapped[str] = mapped_column(String(400))
+    value: Mapped[Decimal | None] = mapped_column(NanoUsd)
+    count: Mapped[int]
+
+
+class AcceptanceRow(Base):
+    """A person's word that a doubted run was right after all, and the run that applied it."""
+
+    __tablename__ = "acceptance"
+    run_id: Mapped[int] = mapped_column(
+        BigId, ForeignKey("collect_run.id", ondelete="CASCADE"), primary_key=True
+    )
+    applied_as: Mapped[int] = mapped_column(BigId, ForeignKey("collect_run.id", ondelete="CASCADE"))
+    accepted_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class SourceHealthRow(Base):
+    """How often in a row a source failed, and until when it is left alone."""
+
+    __tablename__ = "source_health"
+    provider: Mapped[str] = mapped_column(String(64), primary_key=True)
+    failures: Mapped[int]
+    failing_since: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    not_before: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    reason: Mapped[str] = mapped_column(String(64))
+    asked: Mapped[bool]
+    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class ValidatorRow(Base):
+    """What a source calls the version of a payload that we hold (RFC 9110, section 8.8)."""
+
+    __tablename__ = "payload_validator"
+    provider: Mapped[str] = mapped_column(String(64), primary_key=True)
+    address_hash: Mapped[str] = mapped_column(String(64), primary_key=True)
+    etag: Mapped[str] = mapped_column(String(300))
+    last_modified: Mapped[str] = mapped_column(String(64))
+    sha256: Mapped[str] = mapped_column(String(64))
+    checked_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class NodeEventRow(Base):
+    """What happened to a user's own node: it started, got notice, was taken, or ended."""
+
+    __tablename__ = "node_event"
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
+    provider: Mapped[str] = mapped_column(String(64))
+    instance_type: Mapped[str] = mapped_column(String(200))
+    region: Mapped[str] = mapped_column(String(200))
+    zone: Mapped[str] = mapped_column(String(200))
+    node: Mapped[str] = mapped_column(String(200))
+    event: Mapped[str] = mapped_column(String(16))
+    at: Mapped[datetime] = mapped_column(UtcDateTime)
+    recorded_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    __table_args__ = (
+        UniqueConstraint(
+            "provider", "instance_type", "region", "zone", "node", "event", "at",
+            name="uq_node_event",
+        ),
+    )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
 from core.market import SpotObservation
@@ -30,14 +30,10 @@ def write_observations(
             items[_pool(item)] = item
     if not items:
         return 0
-    latest: dict[_Pool, ObservationRow] = {}
-    for provider in {pool[0] for pool in items}:
-        for row in session.scalars(
-            select(ObservationRow)
-            .where(ObservationRow.provider == provider)
-            .order_by(ObservationRow.observed_at, ObservationRow.id)
-        ):
-            latest[(row.provider, row.region, row.zone, row.instance_type, row.kind)] = row
+    latest = {
+        (row.provider, row.region, row.zone, row.instance_type, row.kind): row
+        for row in _newest(session, sorted({pool[0] for pool in items}))
+    }
     fresh = []
     seen_again: dict[datetime, list[int]] = {}
     for pool, item in items.items():
@@ -81,27 +77,57 @@ def latest_observations(
     session: Session, *, providers: Sequence[str] = (), kind: str | None = None
 ) -> list[SpotObservation]:
     """Read the newest statement of each pool."""
-    query = select(ObservationRow).order_by(ObservationRow.observed_at, ObservationRow.id)
-    if providers:
-        query = query.where(ObservationRow.provider.in_(list(providers)))
-    if kind:
+    return [
+        _statement(row, row.last_seen)
+        for row in _newest(session, providers)
+        if kind is None or row.kind == kind
+    ]
+
+
+def observation_history(
+    session: Session, *, provider: str, kind: str | None = None, since: datetime | None = None
+) -> list[SpotObservation]:
+    """Read every statement of a provider, each with the time when it was first made."""
+    query = (
+        select(ObservationRow)
+        .where(ObservationRow.provider == provider)
+        .order_by(ObservationRow.observed_at, ObservationRow.id)
+    )
+    if kind is not None:
         query = query.where(ObservationRow.kind == kind)
-    newest: dict[_Pool, SpotObservation] = {}
-    for row in session.scalars(query):
-        item = SpotObservation(
-            provider=row.provider,
-            region=row.region,
-            zone=row.zone,
-            instance_type=row.instance_type,
-            kind=row.kind,
-            low=row.low,
-            high=row.high,
-            base=row.base,
-            source_url=row.source_url,
-            observed_at=row.last_seen,
-        )
-        newest[_pool(item)] = item
-    return list(newest.values())
+    if since is not None:
+        query = query.where(ObservationRow.last_seen >= since)
+    return [_statement(row, row.observed_at) for row in session.scalars(query)]
+
+
+def _newest(session: Session, providers: Sequence[str]) -> list[ObservationRow]:
+    """The newest row of each pool; a later row is never an older statement."""
+    newest = select(func.max(ObservationRow.id)).group_by(
+        ObservationRow.provider,
+        ObservationRow.region,
+        ObservationRow.zone,
+        ObservationRow.instance_type,
+        ObservationRow.kind,
+    )
+    if providers:
+        newest = newest.where(ObservationRow.provider.in_(list(providers)))
+    query = select(ObservationRow).where(ObservationRow.id.in_(newest.scalar_subquery()))
+    return list(session.scalars(query.order_by(ObservationRow.id)))
+
+
+def _statement(row: ObservationRow, at: datetime) -> SpotObservation:
+    return SpotObservation(
+        provider=row.provider,
+        region=row.region,
+        zone=row.zone,
+        instance_type=row.instance_type,
+        kind=row.kind,
+        low=row.low,
+        high=row.high,
+        base=row.base,
+        source_url=row.source_url,
+        observed_at=at,
+    )
 
 
 def _pool(item: SpotObservation) -> _Pool:

@@ -33,7 +33,7 @@ def current_offers(
         .join(SourceRow, SourceRow.name == OfferRow.provider)
         .join(RunRow, RunRow.id == SpanRow.run_id)
         .where(SpanRow.valid_to.is_(None), OfferRow.origin == origin)
-        .where(*_conditions(chosen))
+        .where(*conditions(chosen))
     )
     offers = [_stored(*row, now) for row in session.execute(query)]
     if chosen.max_usd_per_gpu_hour is not None:
@@ -55,7 +55,8 @@ def _rank(offer: StoredOffer) -> tuple[bool, Decimal, str, str, str, int]:
     )
 
 
-def _conditions(chosen: OfferFilter) -> list[ColumnElement[bool]]:
+def conditions(chosen: OfferFilter) -> list[ColumnElement[bool]]:
+    """Return a filter as SQL over ``OfferRow``; origin and price cap are the caller's to apply."""
     parts: list[ColumnElement[bool]] = []
     for column, values in (
         (OfferRow.provider, chosen.providers),
@@ -181,7 +182,7 @@ def history(
     query = (
         select(OfferRow, SpanRow)
         .join(SpanRow, SpanRow.offer_id == OfferRow.id)
-        .where(*_conditions(selection))
+        .where(*conditions(selection))
         .order_by(OfferRow.id, SpanRow.valid_from)
         .limit(limit)
     )

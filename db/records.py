@@ -60,6 +60,59 @@ class PayloadFacts:
     fetched_at: datetime
 
 
+class Weight(StrEnum):
+    """How much a finding matters."""
+
+    DOUBT = "doubt"
+    """What it is about is not believed until a second look agrees, or a person says so."""
+    WARN = "warn"
+    """Believed, and worth a person's look."""
+    NOTE = "note"
+    """Worth knowing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that one look at a source gave reason to say.
+
+    Attributes:
+        rule: a short machine word, e.g. ``prices_moved``, ``outside_band``.
+        subject: what it is about: an offer, a scope, another provider; "" = the whole run.
+        detail: one line for people, with the numbers that were compared.
+        value: the number that a second look must find again (within a tenth) to agree.
+        count: how many like it this stands for.
+    """
+
+    rule: str
+    weight: Weight
+    subject: str
+    detail: str
+    value: Decimal | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPrice:
+    """What is stored as the present price of an offer: USD per instance-hour, and since when."""
+
+    usd_per_hour: Decimal
+    valid_from: datetime
+    last_seen: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MarketPrice:
+    """A present live price of some provider, as little of it as comparisons need."""
+
+    provider: str
+    instance_type: str
+    region: str
+    gpu: str
+    gpu_count: Decimal
+    purchase_option: str
+    usd_per_hour: Decimal
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
     """Everything to be written of one run, in one transaction.
@@ -84,6 +137,7 @@ class RunReport:
     held_keys: frozenset[OfferKey] = frozenset()
     closing: bool = True
     payloads: Sequence[PayloadFacts] = ()
+    findings: Sequence[Finding] = ()
     requests: int = 0
     bytes_read: int = 0
 
@@ -145,6 +199,9 @@ class SourceStatus:
     current_offers: int
     newest_seen: datetime | None
     rejected_by_reason: Mapping[str, int]
+    findings: Sequence[Finding] = ()
+    not_before: datetime | None = None
+    failures_in_a_row: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,17 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from db.catalog import sources
-from db.models import OfferRow, PayloadRow, RejectionRow, RunRow, SpanRow
-from db.records import WROTE, RunState, SourceFacts, SourceStatus, StoredRejection, StoredRun
+from db.findings import LOOKED, findings_of
+from db.models import OfferRow, PayloadRow, RejectionRow, RunRow, SourceHealthRow, SpanRow
+from db.records import (
+    WROTE,
+    PayloadFacts,
+    RunState,
+    SourceFacts,
+    SourceStatus,
+    StoredRejection,
+    StoredRun,
+)
 
 
 def recent_runs(session: Session, provider: str | None = None, limit: int = 20) -> list[StoredRun]:
@@ -18,6 +27,33 @@ def recent_runs(session: Session, provider: str | None = None, limit: int = 20) 
     if provider:
         query = query.where(RunRow.provider == provider)
     return [_run(row) for row in session.scalars(query)]
+
+
+def stored_run(session: Session, run_id: int) -> StoredRun | None:
+    """Return one run, or None without a run of this number."""
+    row = session.get(RunRow, run_id)
+    return None if row is None else _run(row)
+
+
+def last_look(session: Session, provider: str, origin: str) -> StoredRun | None:
+    """Return the newest run that saw a price list of the source, believed or not."""
+    row = session.scalars(
+        select(RunRow)
+        .where(RunRow.provider == provider, RunRow.origin == origin, RunRow.state.in_(LOOKED))
+        .order_by(RunRow.id.desc())
+        .limit(1)
+    ).first()
+    return None if row is None else _run(row)
+
+
+def payloads_of(session: Session, run_id: int) -> list[PayloadFacts]:
+    """Return name, address, hash and size of each answer that a run read, in its order."""
+    rows = session.scalars(
+        select(PayloadRow).where(PayloadRow.run_id == run_id).order_by(PayloadRow.id)
+    )
+    return [
+        PayloadFacts(row.name, row.url, row.sha256, row.size_bytes, row.fetched_at) for row in rows
+    ]
 
 
 def sound_rejections(
@@ -68,6 +104,7 @@ def source_status(session: Session, origin: str = "live") -> list[SourceStatus]:
         )
     }
     facts = sources(session)
+    health = {row.provider: row for row in session.scalars(select(SourceHealthRow))}
     statuses = []
     for name in sorted({*last, *good, *counts}):
         number, seen = counts.get(name, (0, None))
@@ -79,6 +116,9 @@ def source_status(session: Session, origin: str = "live") -> list[SourceStatus]:
                 current_offers=number,
                 newest_seen=seen,
                 rejected_by_reason=_reasons(session, last[name].id) if name in last else {},
+                findings=findings_of(session, last[name].id) if name in last else (),
+                not_before=health[name].not_before if name in health else None,
+                failures_in_a_row=health[name].failures if name in health else 0,
             )
         )
     return statuses

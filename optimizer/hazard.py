@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 
 from scipy.special import gammaincinv
 
-from db.events import NodeEvent, NodeEventKind
-from optimizer.risk import PRIOR_HAZARD_PER_HOUR
+from core.nodes import NodeEvent, NodeEventKind
+from optimizer.slot_risk import PRIOR_HAZARD_PER_HOUR
 
 LEVEL = 0.90
 """Of the interval that is shown."""
@@ -74,7 +74,7 @@ class PoolHazard:
     def planned_per_hour(self) -> float:
         """The rate to plan with: shrunk towards the prior, which it is without any record."""
         prior_hours = PRIOR_WEIGHT_LOSSES / PRIOR_HAZARD_PER_HOUR
-        return (self.losses + PRIOR_WEIGHT_LOSSES) / (self.hours_up + prior_hours)
+        return float((self.losses + PRIOR_WEIGHT_LOSSES) / (self.hours_up + prior_hours))
 
     @property
     def basis(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from core.clock import iso
@@ -17,8 +17,10 @@ from core.freshness import Freshness
 from core.market import ANYWHERE, Accelerator, Availability, EgressTariff, PurchaseOption
 from db.egress import tariffs
 from db.engine import Session
+from db.events import read_events
 from db.offers import current_offers, default_origin, newest_seen, snapshot_id
 from db.records import OfferFilter, Origin, StoredOffer
+from optimizer.hazard import Pool, PoolHazard, hazards
 from optimizer.market import SupplyOption
 from optimizer.slot_risk import PRIOR_BASIS, PRIOR_DROUGHT_HOURS, PRIOR_HAZARD_PER_HOUR
 
@@ -82,6 +84,7 @@ def read_supply(
         gpus=gpus, providers=providers, regions=regions, purchase_options=PLANNED, origin=chosen
     )
     ladders = _ladders(session)
+    own = hazards(read_events(session), now)
     options: list[SupplyOption] = []
     left_out: Counter[str] = Counter()
     as_of = newest_seen(session, chosen)
@@ -90,7 +93,7 @@ def read_supply(
         if reason := _reason_against(offer, oldest, community=community):
             left_out[reason] += 1
             continue
-        options.append(_option(offer, ladders))
+        options.append(_with_record(_option(offer, ladders), own))
     return Supply(
         tuple(options),
         chosen,
@@ -156,6 +159,20 @@ def _ladder_of(
     places = (offer.region, offer.instance_type, ANYWHERE)
     keys = [(offer.provider, place) for place in places]
     return next((ladders[key] for key in keys if key in ladders), None)
+
+
+def _with_record(option: SupplyOption, own: Mapping[Pool, PoolHazard]) -> SupplyOption:
+    """Take the hazard from the user's own record of this pool, if there is any.
+
+    A record without a zone stands for the region; one of another zone says nothing.
+    """
+    if not option.is_spot:
+        return option
+    pool = (option.provider, option.instance_type, option.region)
+    found = own.get((*pool, option.zone)) or own.get((*pool, ""))
+    if found is None or found.hours_up <= 0:
+        return option
+    return replace(option, hazard_per_hour=found.planned_per_hour, hazard_basis=found.basis)
 
 
 # Which of a provider's network products a planner bills when the user names none: the default

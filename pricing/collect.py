@@ -6,10 +6,8 @@ another's. Prices are written in one transaction at the end, so a killed run lea
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
 from datetime import datetime
 
 import structlog
@@ -18,65 +16,27 @@ from core.clock import Clock
 from core.errors import AppError, SourceError
 from core.market import Failure, Parsed
 from db.engine import Database, writing
-from db.ingest import open_prices, write_run
-from db.records import (
-    Origin,
-    PayloadFacts,
-    RunReport,
-    RunResult,
-    RunState,
-    SourceFacts,
-    StoredRun,
-)
-from db.runs import recent_runs, sound_rejections
-from pricing.faults import unread
-from pricing.merge import merged
-from pricing.quality import Verdict, judge
+from db.ingest import write_run
+from db.records import Finding, Origin, PayloadFacts, RunReport, RunState, Weight
+from pricing.archive import Archive, facts_of
+from pricing.outcome import Outcome, RunSummary, Traffic, source_facts, write_outcome
 from pricing.source import Payload, Provider
+
+__all__ = [
+    "Answers",
+    "RunSummary",
+    "Traffic",
+    "collect",
+    "given",
+    "skip",
+    "source_facts",
+]
 
 log = structlog.get_logger(__name__)
 
 
-@dataclass(slots=True)
-class Traffic:
-    """What a run cost in requests; the way out fills it in."""
-
-    requests: int = 0
-    bytes_read: int = 0
-
-
 Answers = AbstractContextManager[Iterator[Payload | Failure]]
 """Payloads of one run; leaving the context cleans up temporary files."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """What a caller may tell of a run."""
-
-    provider: str
-    state: RunState
-    reason: str
-    detail: str
-    offers: int
-    rejected: int
-    failures: int
-    result: RunResult
-    started_at: datetime
-    finished_at: datetime
-
-
-def source_facts(provider: Provider) -> SourceFacts:
-    """Return what the database keeps of a provider."""
-    ended = [at for option, at in provider.ended.items() if option.value == "spot"]
-    return SourceFacts(
-        provider.name,
-        provider.title,
-        provider.kind,
-        provider.homepage,
-        int(provider.every.total_seconds()),
-        ended[0] if ended else None,
-        "\n".join(provider.notes),
-    )
 
 
 def collect(
@@ -86,10 +46,14 @@ def collect(
     clock: Clock,
     *,
     origin: Origin = "live",
+    archive: Archive | None = None,
+    accepts: int | None = None,
 ) -> RunSummary:
     """Run one provider and write what came of it.
 
     Args:
+        archive: keeps the payloads, whatever comes of the run.
+        accepts: the doubted run of which a person says that it was right.
         answers: opens the source: the network, or a recorded folder.
         clock: tells when the run started and ended.
 
@@ -103,6 +67,7 @@ def collect(
     parsed = Parsed()
     trouble: SourceError | None = None
     observed: datetime | None = None
+    notes: list[Finding] = []
     try:
         with answers(traffic) as stream:
             payloads: list[Payload] = []
@@ -111,7 +76,7 @@ def collect(
                     failures.append(item)
                     continue
                 payloads.append(item)
-                facts.append(_facts(item))
+                facts.append(_kept(item, archive, started, notes))
             observed = max((item.fetched_at for item in payloads), default=None)
             parsed = _parse(provider, payloads)
     except SourceError as error:
@@ -126,10 +91,19 @@ def collect(
             " please report this",
             reason="fetcher_error",
         )
-    return _write(
-        engine, provider, parsed, failures, trouble, facts, traffic,
-        origin=origin, started=started, observed=observed, clock=clock,
-    )  # fmt: skip
+    outcome = Outcome(
+        parsed, failures, trouble, facts, traffic, started, observed, accepts, tuple(notes)
+    )
+    summary = write_outcome(engine, provider, outcome, clock, origin=origin)
+    if archive is not None and not notes:
+        # A run that broke off must not look complete when it is read again.
+        cut = [Failure(trouble.reason, str(trouble))] if trouble is not None else []
+        lost = [*failures, *cut]
+        try:
+            archive.seal(summary.result.run_id, provider.name, facts, lost, clock.now())
+        except OSError as error:
+            log.error("archive.failed", run=summary.result.run_id, error=str(error))
+    return summary
 
 
 def _parse(provider: Provider, payloads: Sequence[Payload]) -> Parsed:
@@ -143,97 +117,6 @@ def _parse(provider: Provider, payloads: Sequence[Payload]) -> Parsed:
             " please report this payload",
             reason="parser_error",
         ) from error
-
-
-def _write(
-    engine: Database,
-    provider: Provider,
-    parsed: Parsed,
-    failures: list[Failure],
-    trouble: SourceError | None,
-    facts: list[PayloadFacts],
-    traffic: Traffic,
-    *,
-    origin: Origin,
-    started: datetime,
-    observed: datetime | None,
-    clock: Clock,
-) -> RunSummary:
-    clean, conflicts = merged(parsed)
-    held_keys = frozenset(conflicts)
-    with writing(engine) as session:
-        if trouble is not None:
-            verdict = Verdict(RunState.FAILED, trouble.reason, str(trouble))
-        else:
-            stored = open_prices(session, provider.name, origin)
-            verdict = judge(
-                clean,
-                failures,
-                stored,
-                kind=provider.kind,
-                last_run=_last_run(recent_runs(session, provider.name, 5), origin),
-                now=clock.now(),
-            )
-            sound = sound_rejections(session, provider.name, origin)
-            held_keys |= unread(clean, stored.keys(), sound, kind=provider.kind)
-            if verdict.state is RunState.OK and len(held_keys) > len(conflicts):
-                verdict = replace(
-                    verdict,
-                    state=RunState.PARTIAL,
-                    reason="broken_rows",
-                    detail=f"{len(held_keys) - len(conflicts)} offers are missing while rows could"
-                    " not be read; their stored prices stay",
-                )
-        finished = clock.now()
-        result = write_run(
-            session,
-            RunReport(
-                source=source_facts(provider),
-                origin=origin,
-                started_at=started,
-                finished_at=finished,
-                observed_at=observed,
-                state=verdict.state,
-                reason=verdict.reason,
-                detail=verdict.detail,
-                parsed=clean,
-                fetch_failures=failures,
-                held=verdict.held,
-                held_keys=held_keys,
-                closing=verdict.closing,
-                payloads=facts,
-                requests=traffic.requests,
-                bytes_read=traffic.bytes_read,
-            ),
-        )
-    summary = RunSummary(
-        provider.name,
-        verdict.state,
-        verdict.reason,
-        verdict.detail,
-        len(clean.offers),
-        clean.rejected_rows,
-        len(clean.failures) + len(failures),
-        result,
-        started,
-        finished,
-    )
-    log.info(
-        "scrape.done",
-        provider=provider.name,
-        state=verdict.state.value,
-        reason=verdict.reason,
-        offers=summary.offers,
-        rejected=summary.rejected,
-        opened=result.opened,
-        closed=result.closed,
-        seconds=round((finished - started).total_seconds(), 2),
-    )
-    return summary
-
-
-def _last_run(runs: Sequence[StoredRun], origin: str) -> StoredRun | None:
-    return next((run for run in runs if run.origin == origin), None)
 
 
 def skip(
@@ -258,14 +141,18 @@ def skip(
     return RunSummary(provider.name, RunState.SKIPPED, reason, why, 0, 0, 0, result, now, now)
 
 
-def _facts(payload: Payload) -> PayloadFacts:
-    digest = hashlib.sha256()
-    size = 0
-    with payload.open() as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-            size += len(block)
-    return PayloadFacts(payload.name, payload.url, digest.hexdigest(), size, payload.fetched_at)
+def _kept(
+    payload: Payload, archive: Archive | None, now: datetime, notes: list[Finding]
+) -> PayloadFacts:
+    """Put a payload into the archive; a full disk costs the archive, not the run."""
+    if archive is not None and not notes:
+        try:
+            return archive.keep(payload, now)
+        except OSError as error:
+            log.error("archive.failed", payload=payload.name, error=str(error))
+            words = f"the payloads of this run are not archived: {error}"
+            notes.append(Finding("archive_failed", Weight.WARN, str(archive.folder), words))
+    return facts_of(payload)
 
 
 def given(items: Sequence[Payload | Failure]) -> Answers:

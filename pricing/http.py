@@ -18,6 +18,7 @@ import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
@@ -36,9 +37,10 @@ from pricing.bodies import Spool, decoded, receive, too_large
 from pricing.deadline import Deadline
 from pricing.failures import EXCERPT_CHARACTERS, status_error, tls_trouble
 from pricing.pace import Pace
-from pricing.retry import wait_before_retry
+from pricing.retry import later_wish, wait_before_retry
 from pricing.rows import page_problem
 from pricing.source import Payload
+from pricing.versions import Held, Versions
 
 log = structlog.get_logger(__name__)
 
@@ -91,6 +93,7 @@ class _Request:
     json: object
     limit: int
     page: bool = False
+    held: Held | None = None
 
     @property
     def where(self) -> str:
@@ -106,6 +109,12 @@ class _Request:
     def origin(self) -> tuple[str, str, int | None]:
         """What headers with keys were meant for."""
         return self.url.scheme, self.url.host, self.url.port
+
+    def asking(self, versions: Versions | None) -> _Request:
+        """Ask only for news where we hold the answer; a request with a key stays as it is."""
+        if versions is None or self.secrets or (held := versions.held(str(self.url))) is None:
+            return self
+        return replace(self, headers={**self.headers, **held.headers}, held=held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +139,10 @@ class HttpSession:
         verify: TLS trust; True = the authorities that ship with the HTTP library.
         allow_http_loopback: accept plain http to this machine (for tests of the edge).
         pace, robots: shared by the sessions of a process unless given.
+        versions: what we hold of this source; None = every answer is fetched whole.
 
     Attributes:
+        left_alone_until: until when the source asked for peace in requests that were given up.
         requests, retries: sent so far; redirects and robots.txt count as requests.
         bytes_read: of bodies, as they came over the wire.
 
@@ -151,6 +162,8 @@ class HttpSession:
     allow_http_loopback: bool = field(default=False, kw_only=True)
     pace: Pace = field(default_factory=lambda: SHARED_PACE, kw_only=True)
     robots: robots.RobotsCache = field(default_factory=lambda: SHARED_ROBOTS, kw_only=True)
+    versions: Versions | None = field(default=None, kw_only=True)
+    left_alone_until: datetime | None = field(default=None, init=False)
     requests: int = field(default=0, init=False)
     retries: int = field(default=0, init=False)
     bytes_read: int = field(default=0, init=False)
@@ -201,13 +214,15 @@ class HttpSession:
     ) -> Payload:
         """GET one payload; see ``pricing.source.Session.get``."""
         request = self._request("GET", url, params, headers, None, max_mib, page)
-        answer = self._fetch(request)
+        answer = self._fetch(request.asking(self.versions))
         payload = self._payload(name, answer)
         if page and (problem := page_problem(payload.read())):
             reason, detail = problem
             raise SourceError(
                 f"{answer.request.where}: {detail}", reason=reason, status=answer.status
             )
+        if self.versions is not None and not request.secrets:
+            self.versions.note(str(request.url), name, answer.headers, same=answer.status == 304)
         return payload
 
     def post_json(
@@ -220,9 +235,8 @@ class HttpSession:
         headers: Mapping[str, str] | None = None,
     ) -> Payload:
         """POST a JSON query; otherwise like ``get``. It is retried too: a query changes nothing."""
-        return self._payload(
-            name, self._fetch(self._request("POST", url, params, headers, body, None))
-        )
+        request = self._request("POST", url, params, headers, body, None)
+        return self._payload(name, self._fetch(request))
 
     def _payload(self, name: str, answer: _Answer) -> Payload:
         return Payload(name, answer.body, public_url(str(answer.request.url)), self.clock.now())
@@ -276,6 +290,8 @@ class HttpSession:
             except SourceError as error:
                 wait = wait_before_retry(error, attempt, self._left(), self.jitter())
                 if wait is None:
+                    now = self.clock.now()
+                    self.left_alone_until = later_wish(self.left_alone_until, error, now)
                     raise
                 reason = error.reason
             log.debug("http.retry", provider=self.provider, reason=reason, wait=round(wait, 2))
@@ -313,7 +329,7 @@ class HttpSession:
         if moved.origin != request.origin:
             # Keys are for the host that they were made for.
             kept = {k: v for k, v in request.headers.items() if k.lower() in _KEPT_ACROSS_HOSTS}
-            moved = replace(moved, headers=kept)
+            moved = replace(moved, headers=kept, held=None)
         if status == 303 or (status in {301, 302} and request.method == "POST"):
             moved = replace(moved, method="GET", json=None)  # as browsers do
         return moved
@@ -457,6 +473,8 @@ class HttpSession:
     def _judged(self, answer: _Answer) -> _Answer:
         """Return a success; raise for every other status."""
         request = answer.request
+        if answer.status == 304 and request.held is not None:
+            return replace(answer, body=request.held.body)
         sample = answer.body if isinstance(answer.body, bytes) else b""
         error = status_error(
             request.where,

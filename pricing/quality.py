@@ -1,33 +1,29 @@
 """Whether a run may replace what is stored. A run that looks wrong never replaces a right one.
 
-Completeness is judged per (region, purchase option): a region that vanished is a hole in the
-source, not the end of its offers.
+The checks (``pricing.checks``) compare a run with the last good one, with the bundled prices of
+each card, with other providers' present prices, and with itself. What they doubt waits: a whole
+run (``suspect``), a scope, or a single offer keeps its stored price until a second look, some time
+later, finds the same again, or until a person says that it is right. What they warn of is written
+and named. Nothing is dropped in silence: every finding is stored with the run.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from statistics import median
 
 from core.market import Failure, OfferKey, Parsed
-from db.records import RunState, Scope, StoredRun
+from db.findings import subject_of
+from db.records import Finding, MarketPrice, OpenPrice, RunState, Scope, StoredRun, Weight
+from pricing.checks import bands, completeness, cross, moves, twins
 
-MIN_SHARE = 0.5
-"""A scope or source that lists less than half of what it did is not believed complete."""
-
-MIN_SCOPE = {"list": 4, "marketplace": 10}
-"""Scopes smaller than this come and go; hosts of a marketplace do so all the time."""
-
-MAX_MOVE = Decimal(3)
-"""A median move beyond x3 or /3 over matched offers looks like a unit mistake (per GPU
-against per instance is x8); real cuts of 44 % stay below it."""
-
-MIN_MATCHED = 5
 CONFIRM_AFTER = timedelta(minutes=10)
+"""Two looks closer together may have met the same hiccup."""
+
+AGREES_WITHIN = Decimal("0.1")
+"""A second look that finds a doubt's number again within a tenth agrees with the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,34 +32,76 @@ class Verdict:
 
     Attributes:
         held: scopes that keep their stored prices.
+        held_keys: single offers likewise; one that is not stored yet is not written.
         closing: whether offers missing from the run end.
+        findings: all that there is to say.
     """
 
     state: RunState
     reason: str = ""
     detail: str = ""
     held: frozenset[Scope] = frozenset()
+    held_keys: frozenset[OfferKey] = frozenset()
     closing: bool = True
+    findings: tuple[Finding, ...] = ()
 
 
-def judge(
-    parsed: Parsed,
-    fetch_failures: list[Failure],
-    stored: Mapping[OfferKey, Decimal],
-    *,
-    kind: str,
-    last_run: StoredRun | None,
-    now: datetime,
-) -> Verdict:
-    """Judge a run against what is stored.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What a run is judged against.
+
+    Attributes:
+        stored: present price by offer, of the last good runs.
+        kind: ``list`` or ``marketplace``.
+        now: the instant of this run.
+        observed_at: when its payloads were fetched; None = now.
+        last: the newest run before this one that saw a price list.
+        last_findings: what that run found.
+        market: present prices of other providers.
+        accepted: a person says that the run is right.
+    """
+
+    stored: Mapping[OfferKey, OpenPrice]
+    kind: str
+    now: datetime
+    observed_at: datetime | None = None
+    last: StoredRun | None = None
+    last_findings: Sequence[Finding] = ()
+    market: Sequence[MarketPrice] = ()
+    accepted: bool = False
+    _found_before: dict[tuple[str, str], Decimal | None] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        before = {(item.rule, item.subject): item.value for item in self.last_findings}
+        object.__setattr__(self, "_found_before", before)
+
+    def agrees(self, doubt: Finding) -> bool:
+        """Whether the look before this one, independent of it, had the same doubt."""
+        if self.accepted:
+            return True
+        key = (doubt.rule, subject_of(doubt))
+        if not self._independent() or key not in self._found_before:
+            return False
+        before = self._found_before[key]
+        if doubt.value is None or before is None:
+            return doubt.value is before
+        return abs(doubt.value - before) <= AGREES_WITHIN * abs(before)
+
+    def _independent(self) -> bool:
+        """A second look counts when it was fetched anew, some time after the first had ended."""
+        if self.last is None or self.now - self.last.finished_at < CONFIRM_AFTER:
+            return False
+        seen, before = self.observed_at, self.last.observed_at
+        return seen is None or before is None or seen - before >= CONFIRM_AFTER
+
+
+def judge(parsed: Parsed, fetch_failures: Sequence[Failure], evidence: Evidence) -> Verdict:
+    """Judge a run.
 
     Args:
         parsed: merged result of the run.
         fetch_failures: parts that could not be had.
-        stored: current price by offer.
-        kind: ``list`` or ``marketplace``.
-        last_run: the source's run before this one.
-        now: the instant of this run.
+        evidence: what it is judged against.
     """
     failures = [*parsed.failures, *fetch_failures]
     if not parsed.offers:
@@ -72,73 +110,130 @@ def judge(
         return Verdict(
             RunState.FAILED, "no_offers", "the source listed no offer; stored prices stay"
         )
-    held = _holes(parsed, stored, kind)
-    if doubt := _doubt(parsed, stored, complete=not failures):
-        reason, detail = doubt
-        if not _confirmed(reason, len(parsed.offers), last_run, now):
-            return Verdict(RunState.SUSPECT, reason, f"{detail}; stored prices stay")
-        if reason == "offers_halved":
-            # Twice the same short list is the market now, but a scope of which nothing at all
-            # came is a hole, however often it is seen.
-            listed = {(offer.region, offer.purchase_option.value) for offer in parsed.offers}
-            held = frozenset(scope for scope in held if scope not in listed)
-        if not failures:
-            return Verdict(
-                RunState.PARTIAL if held else RunState.OK,
-                "confirmed",
-                f"{detail}; confirmed by a second run",
-                held,
-            )
+    holes = completeness.missing_scopes(parsed.offers, evidence.stored, evidence.kind)
+    matched = moves.pairs(parsed.offers, evidence.stored)
+    twin = twins.twin_regions(matched, evidence.stored)
+    outside = bands.outside(parsed.offers, bands.bundled_bands())
+    jumps = moves.jumps(matched)
+    named = [*_said(parsed, matched, evidence), *jumps.values()]
+    doubts = _doubts(parsed, matched, evidence, outside, complete=not failures)
+    open_doubts = [doubt for doubt in doubts if not evidence.agrees(doubt)]
+    if open_doubts:
+        first = open_doubts[0]
+        words = f"{first.detail}; stored prices stay"
+        everything = (*doubts, *twin.values(), *outside.values(), *holes.values(), *named)
+        return Verdict(RunState.SUSPECT, first.rule, words, findings=everything)
+
+    if evidence.accepted:
+        holes = {}
+    elif any(doubt.rule == "offers_halved" for doubt in doubts):
+        # Twice the same short list is the market now, but a scope of which nothing at all came
+        # is a hole, however often it is seen.
+        listed = {completeness.scope_of(offer) for offer in parsed.offers}
+        holes = {scope: found for scope, found in holes.items() if scope not in listed}
+    held = {**holes, **{scope: f for scope, f in twin.items() if not evidence.agrees(f)}}
+    strange = _strange(outside, jumps, evidence)
+    if "outside_bands" in {doubt.rule for doubt in doubts}:
+        strange = {}  # believed as a whole, and so is each of them
+    findings = (
+        *(_believed(doubt) for doubt in doubts),
+        *(f if scope in held else _believed(f) for scope, f in twin.items()),
+        *(f if key in strange else _believed(f) for key, f in outside.items()),
+        *holes.values(),
+        *named,
+    )
+    told = _compiled(failures, doubts, held, strange, findings)
+    if told.state is RunState.OK and strange.keys() & evidence.stored.keys():
+        return replace(told, state=RunState.PARTIAL)  # a stored price was not renewed
+    return told
+
+
+def _believed(doubt: Finding) -> Finding:
+    """A doubt that was answered is still worth a look."""
+    return replace(doubt, weight=Weight.WARN)
+
+
+def _compiled(
+    failures: Sequence[Failure],
+    confirmed: Sequence[Finding],
+    held: Mapping[Scope, Finding],
+    strange: Mapping[OfferKey, Finding],
+    findings: tuple[Finding, ...],
+) -> Verdict:
+    """State and words of a run that writes prices, the most telling first."""
+    scopes, keys = frozenset(held), frozenset(strange)
+    names = ", ".join(f"{region} {option}" for region, option in sorted(held))
     if failures:
         words = f"{len(failures)} of the payloads could not be used: {failures[0].detail}"
-        return Verdict(RunState.PARTIAL, failures[0].reason, words, held, closing=False)
-    if held:
-        names = ", ".join(f"{region} {option}" for region, option in sorted(held))
         return Verdict(
-            RunState.PARTIAL, "missing_scopes", f"nothing or too little for {names}", held
-        )
-    return Verdict(RunState.OK)
+            RunState.PARTIAL, failures[0].reason, words, scopes, keys, False, findings
+        )  # fmt: skip
+    state = RunState.PARTIAL if held else RunState.OK
+    if confirmed:
+        reason = "confirmed"
+        words = f"{confirmed[0].detail}; confirmed by a second run"
+    elif held:
+        rule = next(iter(held.values())).rule
+        reason = "missing_scopes" if rule == "missing_scope" else rule
+        words = f"nothing or too little for {names}"
+        if rule != "missing_scope":
+            words = f"in doubt: {names}: {next(iter(held.values())).detail}"
+    elif strange:
+        first = next(iter(strange.values()))
+        reason = "doubtful_prices"
+        words = (
+            f"{len(strange)} prices wait for a second look; {first.subject}: {first.detail}"
+        )  # fmt: skip
+    else:
+        reason = words = ""
+    return Verdict(state, reason, words, scopes, keys, True, findings)
 
 
-def _doubt(
-    parsed: Parsed, stored: Mapping[OfferKey, Decimal], *, complete: bool
-) -> tuple[str, str] | None:
-    """Say what is odd about the run as a whole, or None.
+def _doubts(
+    parsed: Parsed,
+    matched: Sequence[moves.Pair],
+    evidence: Evidence,
+    outside: dict[OfferKey, Finding],
+    *,
+    complete: bool,
+) -> list[Finding]:
+    """Say what is odd about the run as a whole.
 
     Args:
         complete: every payload was usable; without that a short list needs no other explanation
             (it closes nothing, and its holes are held).
     """
-    few = len(stored) >= MIN_SCOPE["marketplace"] and len(parsed.offers) < MIN_SHARE * len(stored)
-    if complete and few:
-        return "offers_halved", f"offers fell from {len(stored)} to {len(parsed.offers)}"
-    ratios = [
-        offer.usd_per_hour / stored[offer.key] for offer in parsed.offers if offer.key in stored
+    fresh = moves.fresh_keys(matched)
+    found = [
+        completeness.halved(parsed.offers, evidence.stored) if complete else None,
+        moves.moved(matched),
+        bands.unit_mistake(parsed.offers, fresh),
+        bands.mostly_outside(outside, parsed.offers, fresh),
+        twins.twin_provider(parsed.offers, evidence.market, fresh),
     ]
-    if len(ratios) >= MIN_MATCHED:
-        move = median(ratios)
-        if not 1 / MAX_MOVE <= move <= MAX_MOVE:
-            return "prices_moved", f"the median price moved by a factor of {move:.2f}"
-    return None
+    return [doubt for doubt in found if doubt is not None]
 
 
-def _confirmed(reason: str, offers: int, last: StoredRun | None, now: datetime) -> bool:
-    """A second look, some time later, that finds the same is believed."""
-    return (
-        last is not None
-        and last.state == RunState.SUSPECT
-        and last.reason == reason
-        and now - last.finished_at >= CONFIRM_AFTER
-        and abs(offers - last.offers) <= 0.1 * last.offers
-    )
+def _said(parsed: Parsed, matched: Sequence[moves.Pair], evidence: Evidence) -> list[Finding]:
+    """Say what is worth a look and changes nothing."""
+    at = evidence.observed_at or evidence.now
+    still = moves.frozen(matched, evidence.kind, at)
+    return [
+        *([still] if still else []),
+        *cross.spot_above_on_demand(parsed.offers),
+        *cross.outliers(parsed.offers, evidence.market).values(),
+    ]
 
 
-def _holes(parsed: Parsed, stored: Mapping[OfferKey, Decimal], kind: str) -> frozenset[Scope]:
-    before = Counter((key.region, key.purchase_option) for key in stored)
-    after = Counter((offer.region, offer.purchase_option.value) for offer in parsed.offers)
-    floor = MIN_SCOPE.get(kind, MIN_SCOPE["list"])
-    return frozenset(
-        scope
-        for scope, count in before.items()
-        if count >= floor and after[scope] < MIN_SHARE * count
-    )
+def _strange(
+    outside: Mapping[OfferKey, Finding], jumps: Mapping[OfferKey, Finding], evidence: Evidence
+) -> dict[OfferKey, Finding]:
+    """Return the offers whose price is implausible and new: they wait for a second look.
+
+    One that was stored at such a price before, and has not jumped, is known to be so.
+    """
+    return {
+        key: found
+        for key, found in outside.items()
+        if (key not in evidence.stored or key in jumps) and not evidence.agrees(found)
+    }

@@ -59,3 +59,11 @@ def _http_date(text: str) -> datetime | None:
     except (TypeError, ValueError):
         return None
     return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def later_wish(before: datetime | None, error: SourceError, now: datetime) -> datetime | None:
+    """Return the later of two times until which a source asked to be left alone."""
+    if error.retry_after is None:
+        return before
+    until = now + min(error.retry_after, timedelta(days=365))
+    return until if before is None else max(before, until)

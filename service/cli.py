@@ -13,7 +13,17 @@ from typing import Annotated
 import typer
 
 from core.errors import AppError, PlanInfeasible
-from service.commands import advise, database, doctor, effective_cost, plan, prices, run, scrape
+from service.commands import (
+    advise,
+    database,
+    doctor,
+    effective_cost,
+    plan,
+    prices,
+    risk,
+    run,
+    scrape,
+)
 from service.output import EXIT_CODES, say
 
 app = typer.Typer(
@@ -38,6 +48,7 @@ app.add_typer(prices.app, name="prices")
 app.command("advise")(advise.advise)
 app.command("effective-cost")(effective_cost.effective_cost)
 app.add_typer(plan.app, name="plan")
+app.add_typer(risk.app, name="risk")
 app.command("doctor")(doctor.doctor)
 
 _state = {"debug": False}

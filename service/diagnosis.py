@@ -108,7 +108,9 @@ def _sources(context: Context) -> list[Check]:
         run = status.last_run if status else None
         if status is None or run is None or run.state == "skipped":
             stored = f"{status.current_offers} offers stored; " if status else ""
-            if missing:
+            if run is not None and run.reason == "left_alone":
+                checks.append(Check(name, "warn", f"{stored}{run.detail}"))
+            elif missing:
                 checks.append(
                     Check(name, "note", f"{stored}skipped: {missing}", "set it, if you have one")
                 )

@@ -26,8 +26,17 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from core.clock import floor_to_slot, iso
 from core.errors import AppError
-from db.claims import claim, finish, forget_claims, sign_of_life
-from db.engine import writing
+from db.claims import (
+    abandoned,
+    claim,
+    finish,
+    forget_claims,
+    forget_workers,
+    give_up,
+    sign_of_life,
+)
+from db.engine import reading, writing
+from pricing.archive import archive_of
 from pricing.run import chosen, collect_one
 
 if TYPE_CHECKING:
@@ -83,9 +92,12 @@ def jobs(context: Context) -> list[Job]:
 
 
 def _house(context: Context) -> tuple[str, str]:
+    now = context.clock.now()
     with writing(context.database) as session:
-        gone = forget_claims(session, context.clock.now() - KEEP_CLAIMS)
-    return "ok", f"{gone} old claims deleted"
+        gone = forget_claims(session, now - KEEP_CLAIMS)
+        forget_workers(session, now - KEEP_CLAIMS)
+    runs = archive_of(context.settings).prune(now)
+    return "ok", f"{gone} old claims deleted" + (f", {runs} archived runs" if runs else "")
 
 
 def perform(context: Context, job: Job, worker: str) -> str:
@@ -137,14 +149,12 @@ def run_worker(context: Context) -> None:
         signal.signal(number, lambda *_: stop.set())
     name = worker_name()
     sign_of_life(context.database, name, now=context.clock.now())
-    scheduler = make_scheduler(context, jobs(context), name)
+    table = jobs(context)
+    scheduler = make_scheduler(context, table, name)
     scheduler.start()
     log.info("worker.started", worker=name, jobs=len(scheduler.get_jobs()))
     while not stop.wait(HEARTBEAT.total_seconds()):
-        try:
-            sign_of_life(context.database, name, now=context.clock.now())
-        except AppError as error:
-            log.error("worker.heartbeat_failed", error=str(error))
+        beat(context, scheduler, table, name)
     log.info("worker.stopping", worker=name)
     _shut_down(scheduler)
     try:
@@ -152,6 +162,38 @@ def run_worker(context: Context) -> None:
     except AppError as error:
         log.error("worker.heartbeat_failed", error=str(error))
     log.info("worker.stopped", worker=name)
+
+
+def beat(context: Context, scheduler: BackgroundScheduler, table: list[Job], worker: str) -> None:
+    """Give a sign of life, and start at once what other workers left undone."""
+    now = context.clock.now()
+    try:
+        sign_of_life(context.database, worker, now=now)
+        for job in orphans(context, table, worker):
+            log.warning("job.taken_over", job=job.name)
+            scheduler.modify_job(job.name, next_run_time=now)
+    except AppError as error:
+        log.error("worker.heartbeat_failed", error=str(error))
+
+
+def orphans(context: Context, table: list[Job], worker: str) -> list[Job]:
+    """Return the jobs whose present slot was left by another worker that was killed or hung.
+
+    Claims on slots that are over are ended: nobody will do that work any more.
+
+    Raises:
+        DatabaseError: the claims cannot be read.
+    """
+    now = context.clock.now()
+    with reading(context.database) as session:
+        left = abandoned(session, now, worker)
+    if not left:
+        return []
+    present = {(job.name, iso(floor_to_slot(now, job.every))): job for job in table}
+    with writing(context.database) as session:
+        for job, slot in sorted(left - present.keys()):
+            give_up(session, job, slot, now)
+    return [job for key, job in present.items() if key in left]
 
 
 def make_scheduler(context: Context, table: list[Job], worker: str) -> BackgroundScheduler:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from core.errors import DataError, InputError
+from core.errors import DataError
 from core.money import plain
+from service.commands import history, index, prices_import
 from service.commands.options import (
     Csv,
     Json,
@@ -16,62 +17,17 @@ from service.commands.options import (
     one_format,
     provider_names,
     read_decimal,
-    read_gpu,
-    read_instant,
 )
+from service.commands.selection import Gpu, OriginOption, Region, Spot, origin_of, selection_of
 from service.output import print_csv, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from db.records import OfferFilter, StoredOffer
+    from db.records import StoredOffer
 
 app = typer.Typer(help="Query prices.", no_args_is_help=True)
 
-Gpu = Annotated[
-    str | None,
-    typer.Option("--gpu", "-g", help="NAME[:MEMORY][:COUNT], e.g. H100, A100:80GB, L4:1..4."),
-]
-Region = Annotated[
-    list[str] | None, typer.Option("--region", "-r", help="Region prefix, e.g. us; repeatable.")
-]
-Spot = Annotated[bool | None, typer.Option("--spot/--on-demand", help="Only this purchase option.")]
-OriginOption = Annotated[
-    str | None,
-    typer.Option("--origin", help="live, snapshot or all; default live where there is any."),
-]
 
-
-def _selection(
-    gpu: str | None,
-    provider: list[str] | None,
-    region: list[str] | None,
-    spot: bool | None,
-    max_price: str | None = None,
-    tier: str | None = None,
-    accelerators: tuple[str, ...] = (),
-) -> OfferFilter:
-    from db.records import OfferFilter
-
-    card = read_gpu(gpu) if gpu else None
-    if tier not in {None, "secure", "community"}:
-        raise InputError(f"--tier {tier}: write secure or community")
-    return OfferFilter(
-        providers=provider_names(provider),
-        gpus=card.ids if card else (),
-        purchase_options=() if spot is None else ("spot" if spot else "on_demand",),
-        regions=region or (),
-        tiers=(tier,) if tier else (),
-        accelerators=accelerators,
-        min_gpu_count=card.min_count if card else None,
-        max_gpu_count=card.max_count if card else None,
-        min_vram_gib=card.min_vram_gib if card else None,
-        max_usd_per_gpu_hour=read_decimal("--max-price", max_price, minimum=Decimal(0)),
-    )
-
-
-def _origin(text: str | None) -> Any:
-    if text in {None, "live", "snapshot", "import"}:
-        return text
-    raise InputError(f"--origin {text}: write live or snapshot")
+app.command("import")(prices_import.import_command)
 
 
 @app.command("list")
@@ -99,12 +55,12 @@ def list_command(
     from service.shapes import OFFER_COLUMNS, freshness_counts, offer_shape
 
     one_format(json=json, csv=csv)
-    selection = _selection(gpu, provider, region, spot, max_price, tier)
+    selection = selection_of(gpu, provider, region, spot, max_price, tier)
     hours = read_decimal("--max-age", max_age, minimum=Decimal(0))
     context = make_context()
     now = context.clock.now()
     with reading(context.database) as session:
-        chosen = _origin(origin) or default_origin(session)
+        chosen = origin_of(origin) or default_origin(session)
         offers = current_offers(session, now, replace(selection, origin=chosen))
         as_of = newest_seen(session, chosen)
         snapshot = snapshot_id(session, chosen)
@@ -203,75 +159,8 @@ def _print_offers(offers: list[StoredOffer], now: Any) -> None:
     )
 
 
-@app.command()
-def history(
-    gpu: Gpu = None,
-    provider: ProviderNames = None,
-    region: Region = None,
-    spot: Spot = None,
-    since: Annotated[str | None, typer.Option(help="From this instant or date.")] = None,
-    until: Annotated[str | None, typer.Option(help="To this instant or date.")] = None,
-    origin: OriginOption = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Spans read at most.")] = 5000,
-    json: Json = False,
-    csv: Csv = False,
-) -> None:
-    """Show how the prices of the chosen offers moved; a hole is unknown, not unchanged."""
-    from dataclasses import replace
-
-    from db.engine import reading
-    from db.offers import history as read_history
-    from service.context import make_context
-    from service.history import series_of
-    from service.shapes import span_shape
-
-    one_format(json=json, csv=csv)
-    selection = replace(_selection(gpu, provider, region, spot), origin=_origin(origin))
-    start, end = read_instant("--since", since), read_instant("--until", until)
-    if start and end and end < start:
-        raise InputError(f"--until {until} is before --since {since}; exchange them")
-    context = make_context()
-    with reading(context.database) as session:
-        spans = read_history(session, selection, since=start, until=end, limit=limit)
-    if not spans:
-        raise DataError("no stored price fits these filters; try fewer of them")
-    series = series_of(spans, start, end)
-    if json:
-        print_json(
-            {
-                "schema": "spotfloor.history/1",
-                "truncated": len(spans) == limit,
-                "series": series,
-                "spans": [span_shape(span) for span in spans],
-            }
-        )
-    elif csv:
-        rows = [span_shape(span) for span in spans]
-        print_csv(list(rows[0]), rows)
-    else:
-        print_table(
-            [
-                ("provider", "provider"),
-                ("place", "region/zone"),
-                ("instance_type", "instance type"),
-                ("gpu", "GPU"),
-                ("purchase_option", "option"),
-                ("origin", "origin"),
-                ("first_at", "from"),
-                ("last_at", "last seen"),
-                ("price_changes", "changes>"),
-                ("min_usd_per_hour", "min USD/h>"),
-                ("median_usd_per_hour", "median>"),
-                ("max_usd_per_hour", "max>"),
-                ("last_usd_per_hour", "last>"),
-            ],
-            [
-                {**row, "first_at": row["first_at"].date(), "last_at": row["last_at"].date()}
-                for row in series
-            ],
-        )
-        if len(spans) == limit:
-            say(f"only the first {limit} spans were read; narrow the filters or raise --limit")
+app.command("history")(history.history)
+app.command("index")(index.index)
 
 
 @app.command()

@@ -16,6 +16,7 @@ from service.commands.options import Json, ProviderNames, provider_names, read_i
 from service.output import print_json, print_table, say
 
 if TYPE_CHECKING:
+    from db.engine import Database
     from pricing.collect import RunSummary
 
 app = typer.Typer(help="Collect prices from providers.", no_args_is_help=True)
@@ -29,7 +30,10 @@ def run_command(
     provider: ProviderNames = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--from", help="Read recorded payloads DIR/<provider>/<file> instead."),
+        typer.Option(
+            "--from",
+            help="Read recorded payloads DIR/<provider>/<file>, or a run of the archive, instead.",
+        ),
     ] = None,
     observed_at: Annotated[
         str | None,
@@ -42,6 +46,7 @@ def run_command(
     Exit code 5 when a provider failed, or its run was partial or suspect; stored prices that
     were not replaced stay and age.
     """
+    from pricing.archive import archive_of
     from pricing.run import collect_network, collect_recorded
     from service.context import make_context
 
@@ -55,20 +60,46 @@ def run_command(
         stream = (
             collect_network(context.database, context.settings, context.clock, names, tell)
             if folder is None
-            else collect_recorded(context.database, folder, context.clock, names, at, tell)
+            else collect_recorded(
+                context.database,
+                folder,
+                context.clock,
+                names,
+                at,
+                tell,
+                archive_of(context.settings),
+            )
         )
         summaries = list(stream)
-    from db.engine import reading
-    from db.offers import snapshot_id
-
-    with reading(context.database) as session:
-        snapshot = snapshot_id(session, "live")
-    _print_runs(summaries, snapshot, json=json)
+    _print_runs(summaries, context.database, json=json)
     if any(item.state.value in _BAD for item in summaries):
         raise typer.Exit(FAILED_EXIT)
 
 
-def _print_runs(summaries: list[RunSummary], snapshot: str, *, json: bool) -> None:
+@app.command()
+def accept(
+    run: Annotated[int, typer.Argument(help="Number of the run, from 'scrape status'.")],
+    json: Json = False,
+) -> None:
+    """Believe a run that the quality gate doubted, and apply its prices at that run's time.
+
+    The payloads are read again from the archive; nothing is fetched.
+    """
+    from pricing.archive import archive_of
+    from pricing.run import accept_run
+    from service.context import make_context
+
+    context = make_context()
+    summary = accept_run(context.database, archive_of(context.settings), context.clock, run)
+    _print_runs([summary], context.database, json=json)
+
+
+def _print_runs(summaries: list[RunSummary], database: Database, *, json: bool) -> None:
+    from db.engine import reading
+    from db.offers import snapshot_id
+
+    with reading(database) as session:
+        snapshot = snapshot_id(session, "live")
     rows = [
         {
             "run_id": item.result.run_id,

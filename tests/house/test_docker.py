@@ -253,7 +253,12 @@ def test_the_password_comes_from_the_environment_or_the_start_fails_with_a_reaso
         assert re.fullmatch(r"postgresql://[a-z]+@postgres:5432/[a-z]+", address)
 
 
-def test_the_database_files_are_the_only_volume_and_it_is_declared() -> None:
-    assert set(compose()["volumes"]) == {"postgres"}
+def test_the_database_files_and_raw_payloads_are_the_only_volumes_and_declared() -> None:
+    assert set(compose()["volumes"]) == {"postgres", "payloads"}
     assert services()["postgres"]["volumes"] == ["postgres:/var/lib/postgresql/data"]
-    assert not any("volumes" in service for service in ours().values())
+    kept = {name: service["volumes"] for name, service in ours().items() if "volumes" in service}
+    assert kept == {"worker": ["payloads:/data"]}
+    worker = services()["worker"]
+    assert worker["environment"]["SPOTFLOOR_ARCHIVE_DIR"].startswith("/data/")
+    assert worker["environment"]["TMPDIR"] == "/data", "large lists do not fit into memory"
+    assert not any(mount.startswith("/data") for mount in worker["tmpfs"])

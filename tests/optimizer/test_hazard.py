@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import poisson
 
-from db.events import NodeEvent, NodeEventKind
+from core.nodes import NodeEvent, NodeEventKind
 from optimizer.hazard import PoolHazard, hazards
 from optimizer.slot_risk import PRIOR_HAZARD_PER_HOUR
 from tests.builders import hour

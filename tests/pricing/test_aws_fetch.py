@@ -167,6 +167,6 @@ def test_a_recorded_folder_uses_what_a_network_run_would_have() -> None:
     assert "describe_spot_price_history_us-east-1.xml" in primary(only_xml)
 
 
-def test_the_provider_needs_no_key_and_is_read_every_three_hours() -> None:
+def test_the_provider_needs_no_key_and_is_read_every_hour() -> None:
     assert (PROVIDER.name, PROVIDER.kind, PROVIDER.needs) == ("aws", "list", ())
-    assert PROVIDER.every.total_seconds() == 3 * 3600
+    assert PROVIDER.every.total_seconds() == 3600

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -13,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.clock import FixedClock
-from core.market import Offer, Parsed, PurchaseOption
+from core.market import Offer, OfferKey, Parsed, PurchaseOption
 from db.engine import Database, reading
 from db.findings import findings_of
 from db.ingest import open_prices
 from db.records import Finding, MarketPrice, OpenPrice, RunState, StoredRun, Weight
 from db.runs import last_look
 from pricing.checks import bands, cross, moves, twins
+from pricing.checks.words import name_of
 from pricing.collect import RunSummary, collect
 from pricing.collect import given as at_hand
 from pricing.merge import merged
@@ -27,13 +29,15 @@ from pricing.quality import Evidence, judge
 from pricing.recorded import primary_payloads
 from pricing.registry import PROVIDERS
 from pricing.snapshot import bundled
+from pricing.source import Provider
 from tests.builders import a_payload, a_provider, an_offer, hour
+from tests.pricing.test_quality import a_run
 from tests.shared import payloads
 
 SPOT = PurchaseOption.SPOT
 
 
-def stored(offers: Sequence[Offer], days: float = 0) -> dict[object, OpenPrice]:
+def stored(offers: Sequence[Offer], days: float = 0) -> dict[OfferKey, OpenPrice]:
     since = hour(0) - timedelta(days=days)
     return {o.key: OpenPrice(o.usd_per_hour, since, hour(0)) for o in offers}
 
@@ -80,10 +84,10 @@ def test_every_bundled_price_lies_within_its_own_band() -> None:
 
 @pytest.mark.shared
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda p: p.name)
-def test_the_gate_believes_every_recorded_price_list(provider: object) -> None:
-    folder = payloads(provider.name)  # type: ignore[attr-defined]
-    found, _ = merged(provider.parse(primary_payloads(provider, folder, hour(0))))  # type: ignore[attr-defined, arg-type]
-    told = judge(found, [], Evidence(stored={}, kind=provider.kind, now=hour(0)))  # type: ignore[attr-defined]
+def test_the_gate_believes_every_recorded_price_list(provider: Provider) -> None:
+    folder = payloads(provider.name)
+    found, _ = merged(provider.parse(primary_payloads(provider, folder, hour(0))))
+    told = judge(found, [], Evidence(stored={}, kind=provider.kind, now=hour(0)))
     assert (told.state, told.held_keys) == (RunState.OK, frozenset()), told.findings
 
 
@@ -128,7 +132,7 @@ def test_machines_of_eight_that_cost_what_one_gpu_does_are_a_list_in_the_wrong_u
 
 def test_a_marketplace_that_stands_still_for_three_days_is_named() -> None:
     offers = fleet(["2"] * 12)
-    told = moves.frozen(offers, stored(offers, 3), "marketplace", hour(0))  # type: ignore[arg-type]
+    told = moves.frozen(moves.pairs(offers, stored(offers, 3)), "marketplace", hour(0))
     assert told is not None
     assert (told.weight, told.count) == (Weight.WARN, 12)
     assert "stood still for 3.0 days" in told.detail
@@ -146,9 +150,11 @@ def test_one_change_one_new_offer_or_a_few_days_are_a_sign_of_life() -> None:
         (offers, still, "list"),
     ]
     for listed, before, kind in lively:
-        assert moves.frozen(listed, before, kind, hour(0)) is None  # type: ignore[arg-type]
+        assert moves.frozen(moves.pairs(listed, before), kind, hour(0)) is None
     spots = fleet(["2"] * 12, purchase_option=SPOT)
-    assert moves.frozen([*spots, *offers], stored(spots, 7), "list", hour(0)) is not None  # type: ignore[arg-type]
+    assert (
+        moves.frozen(moves.pairs([*spots, *offers], stored(spots, 7)), "list", hour(0)) is not None
+    )
 
 
 # --- twins
@@ -159,17 +165,20 @@ def test_a_region_that_became_equal_to_another_is_in_doubt_and_so_is_the_other()
         return fleet(usd, region=region)
 
     east, west = ["2", "3", *["4"] * 6], ["2.5", "3.5", *["4"] * 6]
-    before = stored([*listed("east", east), *listed("west", west)])
+    then = [*listed("east", east), *listed("west", west)]
+    before = stored(then)
     now = [*listed("east", east), *listed("west", east)]
-    found = twins.twin_regions(now, before)  # type: ignore[arg-type]
+    found = twins.twin_regions(moves.pairs(now, before), before)
     assert set(found) == {("east", "on_demand"), ("west", "on_demand")}
     assert "all 8 rows are those of east, of which 2 differed" in (
         found["west", "on_demand"].detail
     )
-    assert twins.twin_regions([*listed("east", east), *listed("west", west)], before) == {}  # type: ignore[arg-type]
+    assert twins.twin_regions(moves.pairs(then, before), before) == {}
     always = stored([*listed("east", east), *listed("west", east)])
-    assert twins.twin_regions(now, always) == {}, "a provider may charge the same everywhere"  # type: ignore[arg-type]
-    assert twins.twin_regions(now, {}) == {}, "nothing to compare with"
+    assert twins.twin_regions(moves.pairs(now, always), always) == {}, (
+        "a provider may charge the same everywhere"
+    )
+    assert twins.twin_regions(moves.pairs(now, {}), {}) == {}, "nothing to compare with"
 
 
 def test_a_provider_that_repeats_another_one_row_by_row_is_in_doubt() -> None:
@@ -244,16 +253,57 @@ def test_an_outlier_is_named_with_its_distance_and_the_size_of_the_pool() -> Non
     assert cross.outliers([an_offer(usd_per_hour="6")], market[:6]) == {}, "too few to say"
 
 
+# --- laws
+
+odd_offers = st.lists(
+    st.builds(
+        an_offer,
+        instance_type=st.sampled_from([f"m{n}" for n in range(12)]),
+        region=st.sampled_from(["us", "eu", "ap"]),
+        gpu_count=st.sampled_from(["1", "2", "4", "8"]),
+        purchase_option=st.sampled_from([PurchaseOption.ON_DEMAND, SPOT]),
+        usd_per_hour=st.sampled_from(["0.02", "0.3", "2", "2.5", "16", "20", "150"]),
+    ),
+    max_size=60,
+).map(lambda offers: list({o.key: o for o in offers}.values()))
+
+
+@given(odd_offers, odd_offers, st.sampled_from(["list", "marketplace"]))
+def test_the_gate_holds_back_only_what_it_names_and_a_second_look_settles_it(
+    before: list[Offer], now: list[Offer], kind: str
+) -> None:
+    first = Evidence(
+        stored=stored(before), kind=kind, now=hour(1), observed_at=hour(1), market=on_market(before)
+    )
+    one = judge(Parsed(offers=now), [], first)
+    doubts = {f.subject for f in one.findings if f.weight is Weight.DOUBT}
+    if one.state is RunState.SUSPECT:
+        assert one.reason in {f.rule for f in one.findings if f.weight is Weight.DOUBT}
+    assert {name_of(key) for key in one.held_keys} <= doubts
+    assert {" ".join(scope) for scope in one.held} <= {f.subject for f in one.findings}
+    if one.state is not RunState.FAILED:
+        last = a_run(one.state.value, finished_at=hour(1), observed_at=hour(1))
+        second = replace(
+            first, now=hour(2), observed_at=hour(2), last=last, last_findings=one.findings
+        )
+        two = judge(Parsed(offers=now), [], second)
+        assert two.state is not RunState.SUSPECT
+        assert two.held_keys == frozenset()
+        assert not any(f.weight is Weight.DOUBT for f in two.findings)
+        accepted = judge(Parsed(offers=now), [], replace(first, accepted=True))
+        assert (accepted.state, accepted.held) == (RunState.OK, frozenset())
+
+
 # --- through the database
 
 
-def look(database: Database, at: float, offers: list[Offer], **changes: object) -> RunSummary:
+def look(database: Database, at: float, offers: list[Offer]) -> RunSummary:
     def parse(_: object) -> Parsed:
         return Parsed(offers=offers)
 
     return collect(
         database,
-        a_provider(parse, **changes),  # type: ignore[arg-type]
+        a_provider(parse),
         lambda _: at_hand([a_payload(at=hour(at))]),
         FixedClock(hour(at)),
     )
@@ -294,6 +344,7 @@ def test_an_implausible_price_waits_for_a_second_look_and_keeps_the_stored_one(
     assert early.reason == "doubtful_prices"
     other = look(database, 2, listed(2, "0.02", "40"))
     assert (other.reason, prices(database)["odd"]) == ("doubtful_prices", Decimal("0.02"))
+    assert other.state is RunState.OK, "all that is stored was renewed; a new price waits"
     assert "new" not in prices(database), "two looks that disagree confirm nothing"
     last = look(database, 3, listed(3, "0.02", "40"))
     assert (last.state, prices(database)["new"]) == (RunState.OK, Decimal(40))

@@ -30,6 +30,8 @@ PLAN = ("plan", "solve", "--gpu", "L4", "--provider", "gcp", "--floor", "2", "--
         ("prices", "egress", "--gb", "50000", "--provider", "aws", "--region", "us-east-1"),
         ("prices", "gpus"),
         ("prices", "history", "--gpu", "L4"),
+        ("prices", "history", "--gpu", "L4", "--under", "0.5", "--max-gap", "24"),
+        ("prices", "index", "--gpu", "L4", "--weeks", "2"),
         ("effective-cost", "--hourly", "1", "--preemptions-per-hour", "1", "--reload-minutes", "3"),
         ("doctor",),
         ("doctor", "--settings"),

@@ -1,17 +1,17 @@
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from db.engine import Database, reading
+from db.looks import looks
 from db.offers import history
-from db.records import OfferFilter, StoredSpan
-from service.history import series_of, weighted_median
-from tests.builders import hour, look
+from db.records import OfferFilter, RunState, StoredSpan
+from service.history import lowest_series, series_of
+from tests.builders import a_report, an_offer, facts, hour, look, write
 
 
 def a_span(
@@ -115,29 +115,6 @@ def test_a_price_seen_once_still_has_a_median() -> None:
     assert (series["observed_hours"], series["median_usd_per_hour"]) == (0, 4)
 
 
-@given(
-    pairs=st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=9),
-    data=st.data(),
-)
-def test_a_weighted_median_is_the_median_of_repeated_values(
-    pairs: list[tuple[int, int]], data: st.DataObject
-) -> None:
-    repeated = sorted(value for value, weight in pairs for _ in range(weight))
-    if not repeated:
-        repeated = sorted(value for value, _ in pairs)
-    expected = repeated[(len(repeated) - 1) // 2]
-    shuffled = data.draw(st.permutations(pairs))
-    told = weighted_median(
-        [Decimal(value) for value, _ in shuffled], [float(weight) for _, weight in shuffled]
-    )
-    assert told == expected
-
-
-def test_no_values_have_no_median() -> None:
-    with pytest.raises(ValueError, match="no values"):
-        weighted_median([], [])
-
-
 def test_stored_looks_become_the_series_that_was_seen(database: Database) -> None:
     for at, price in ((0, "2"), (1, "2"), (2, "3"), (9, "3")):
         look(database, hour(at), {"a": price, "b": "1"})
@@ -149,3 +126,94 @@ def test_stored_looks_become_the_series_that_was_seen(database: Database) -> Non
     assert series["a"]["median_usd_per_hour"] == 3
     assert (series["a"]["end_reason"], series["a"]["ended_at"]) == ("gone", hour(10))
     assert series["b"]["observed_hours"] == 9
+
+
+LIVE = [("acme", "live")]
+
+
+def test_a_hole_between_two_looks_is_unknown_though_the_price_was_the_same_at_both_ends(
+    database: Database,
+) -> None:
+    for at in (0, 1, 2, 9, 10):
+        look(database, hour(at), {"a": "2"})
+    with reading(database) as session:
+        found = history(session, OfferFilter())
+        seen = looks(session, LIVE)
+    (series,) = series_of(found, looks=seen)
+    assert (series["observed_hours"], series["unknown_hours"]) == (3, 7)
+    assert series["gaps"] == [
+        {"from": hour(2), "to": hour(9), "hours": 7, "kind": "unknown"},
+    ], "the source is read every hour; seven hours without a look are a hole"
+    (patient,) = series_of(found, looks=seen, hole=timedelta(hours=7))
+    assert (patient["observed_hours"], patient["gaps"]) == (10, [])
+
+
+def test_a_look_that_was_not_believed_or_held_the_scope_is_no_look(database: Database) -> None:
+    look(database, hour(0), {"a": "2"})
+    write(database, a_report([], at=hour(2), state=RunState.FAILED))
+    write(database, a_report([], at=hour(4), state=RunState.SUSPECT))
+    write(
+        database,
+        a_report([], at=hour(5), state=RunState.PARTIAL, held=frozenset({("*", "on_demand")})),
+    )
+    look(database, hour(6), {"a": "2"})
+    with reading(database) as session:
+        found = history(session, OfferFilter())
+        seen = looks(session, LIVE)
+    assert seen["acme", "live"].at == (hour(0), hour(5), hour(6))
+    (series,) = series_of(found, looks=seen)
+    assert (series["observed_hours"], series["unknown_hours"]) == (0, 6)
+
+
+def test_looks_are_those_of_the_stretch_and_of_sources_with_a_timetable(
+    database: Database,
+) -> None:
+    for at in range(5):
+        look(database, hour(at), {"a": "2"})
+    look(database, hour(3), {"a": "2"}, origin="snapshot", source=facts("acme"))
+    look(database, hour(3), {"a": "2"}, origin="import", source=facts("acme"))
+    with reading(database) as session:
+        seen = looks(
+            session, [*LIVE, ("acme", "snapshot"), ("acme", "import")],
+            since=hour(1), until=hour(3),
+        )  # fmt: skip
+        assert looks(session, [("acme", "snapshot")]) == {}
+    assert seen["acme", "live"].at == (hour(1), hour(2), hour(3))
+    assert seen["acme", "live"].every_seconds == 3600
+    assert (seen["acme", "import"].at, seen["acme", "import"].every_seconds) == ((hour(3),), 0)
+
+
+def test_a_scope_whose_region_holds_a_blank_is_held_all_the_same(database: Database) -> None:
+    held = frozenset({("US, Ohio", "spot"), ("eu", "on_demand")})
+    write(database, a_report([], at=hour(1), state=RunState.PARTIAL, held=held))
+    with reading(database) as session:
+        seen = looks(session, LIVE)["acme", "live"]
+    assert seen.of_scope("US, Ohio", "spot") == []
+    assert seen.of_scope("eu", "on_demand") == []
+    assert seen.of_scope("Ohio", "spot") == [hour(1)]
+
+
+def test_the_lowest_price_is_per_gpu_and_its_share_of_hours_is_that_of_any_offer(
+    sqlite: Database,
+) -> None:
+    for at, one, eight in ((0, "3", "16"), (4, "3", "32"), (8, "1", "32"), (10, "1", "32")):
+        offers = [
+            an_offer(instance_type="one", usd_per_hour=one, observed_at=hour(at)),
+            an_offer(
+                instance_type="eight", gpu_count="8", usd_per_hour=eight, observed_at=hour(at)
+            ),
+        ]
+        write(sqlite, a_report(offers, at=hour(at)))
+    with reading(sqlite) as session:
+        found = history(session, OfferFilter())
+    (lowest,) = lowest_series(found, under=Decimal(2))
+    assert lowest["offers"] == 2
+    assert lowest["observed_hours"] == 10
+    # 2 USD (the eight) for 4 h, 3 USD (the one) for 4 h, 1 USD (the one) for 2 h.
+    assert lowest["share_of_hours_at_or_under"] == 0.6
+    assert [lowest[f"{name}_usd_per_gpu_hour"] for name in ("min", "median", "max")] == [1, 2, 3]
+    shares = {
+        series["instance_type"]: series["share_of_hours_at_or_under"]
+        for series in series_of(found, under=Decimal(2))
+    }
+    assert shares == {"one": 0.2, "eight": 0.4}, "the price asked about is per GPU"

@@ -1,0 +1,1 @@
+"""The checks behind the quality gate, by what they compare. Each is pure and returns findings."""
