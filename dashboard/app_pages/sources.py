@@ -1,4 +1,4 @@
-"""Sources & status: what each provider last did, and what was rejected."""
+"""Sources & status: what each provider last did, what looked odd, and what was rejected."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import streamlit as st
 from core.freshness import age_words
 from dashboard.banner import price_banner
 from dashboard.data import market_state, now, rejected_rows, statuses
+from dashboard.plan_view import plain_text
 
 st.title("Sources & status")
 state = market_state()
@@ -32,6 +33,7 @@ rows = [
         else "never",
         "offers": item.current_offers,
         "rejected rows": sum(item.rejected_by_reason.values()),
+        "findings": sum(finding.count for finding in item.findings),
         "what happened": item.last_run.detail if item.last_run else "",
         "source": item.facts.homepage or None,
     }
@@ -41,11 +43,35 @@ st.dataframe(
     pd.DataFrame(rows),
     hide_index=True,
     width="stretch",
+    height="content",
     column_config={"source": st.column_config.LinkColumn("source", display_text="open")},
 )
-for item in found:
-    for line in item.facts.notes.splitlines():
-        st.caption(f"**{item.facts.title}**: {line}")
+with st.expander("What to know about each source's prices"):
+    for item in found:
+        if notes := item.facts.notes.splitlines():
+            st.markdown(f"**{item.facts.title}**: " + plain_text(" ".join(notes)))
+
+doubts = [
+    {
+        "provider": item.facts.title or item.facts.name,
+        "weight": finding.weight.value,
+        "rule": finding.rule,
+        "about": finding.subject,
+        "finding": finding.detail,
+        "times": finding.count,
+    }
+    for item in found
+    for finding in item.findings
+]
+st.subheader("What looked odd in the last runs")
+if doubts:
+    st.caption(
+        "A doubt holds a price back until a second look agrees or a person accepts the run with"
+        " `spotfloor scrape accept`; warnings and notes are only shown."
+    )
+    st.dataframe(pd.DataFrame(doubts), hide_index=True, width="stretch")
+else:
+    st.caption("Nothing did.")
 
 st.subheader("Rejected rows of the last run")
 names = {item.facts.name: item for item in found if item.rejected_by_reason}
