@@ -41,7 +41,7 @@ PLAN = ("plan", "solve", "--gpu", "L4", "--provider", "gcp", "--floor", "2", "--
         ("db", "check"),
         PLAN,
         (*PLAN, "--tokens-in", "500", "--tokens-out", "100", "--rps-per-replica", "4"),
-        (*PLAN, "--quota", "gcp=64", "--max-zone-share", "0.9", "--egress-gb", "2000"),
+        (*PLAN, "--quota", "gcp=64", "--egress-gb", "2000"),
     ],
     ids=" ".join,
 )
