@@ -433,6 +433,8 @@ class Parsed:
 
 def printable(text: str, limit: int) -> str:
     """Return ``text`` without control characters, cut to ``limit`` with an ellipsis."""
+    if len(text) <= limit and text.isprintable():
+        return text
     clean = "".join(c if c.isprintable() else " " for c in text[: limit + 1])
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 

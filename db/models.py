@@ -177,6 +177,19 @@ class SpanRow(Base):
     )
 
 
+class DayRow(Base):
+    """What one offer cost on one UTC day: kept when the spans of that day no longer are."""
+
+    __tablename__ = "price_day"
+    offer_id: Mapped[int] = mapped_column(BigId, ForeignKey("offer.id"), primary_key=True)
+    day: Mapped[datetime] = mapped_column(UtcDateTime, primary_key=True)
+    min_usd_per_hour: Mapped[Decimal] = mapped_column(NanoUsd)
+    median_usd_per_hour: Mapped[Decimal] = mapped_column(NanoUsd)
+    max_usd_per_hour: Mapped[Decimal] = mapped_column(NanoUsd)
+    known_seconds: Mapped[int]
+    sold_out_seconds: Mapped[int]
+
+
 class TariffRow(Base):
     """What traffic costs: one tariff during one stretch of time."""
 

@@ -25,14 +25,16 @@ def as_nano(value: Decimal | None) -> Decimal | None:
 
 def as_milli(value: Decimal | None) -> Decimal | None:
     """Return a quantity as ``Milli`` will give it back, so that a repeat compares equal."""
-    return None if value is None else _from_milli(_to_milli(value))
+    return None if value is None else from_milli(to_milli(value))
 
 
-def _to_milli(value: Decimal) -> int:
+def to_milli(value: Decimal) -> int:
+    """Convert a quantity to integer thousandths, half-even."""
     return int((value * 1000).to_integral_value(rounding=ROUND_HALF_EVEN))
 
 
-def _from_milli(value: int) -> Decimal:
+def from_milli(value: int) -> Decimal:
+    """Convert integer thousandths back to a Decimal without trailing zeros."""
     whole, rest = divmod(value, 1000)
     return Decimal(whole) if rest == 0 else Decimal(value).scaleb(-3).normalize()
 
@@ -80,8 +82,8 @@ class Milli(TypeDecorator[Decimal]):
 
     def process_bind_param(self, value: Decimal | None, dialect: Dialect) -> int | None:
         """Decimal to integer thousandths, half-even."""
-        return None if value is None else _to_milli(value)
+        return None if value is None else to_milli(value)
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> Decimal | None:
         """Integer thousandths to a Decimal without trailing zeros."""
-        return None if value is None else _from_milli(value)
+        return None if value is None else from_milli(value)

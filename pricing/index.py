@@ -25,8 +25,8 @@ from decimal import Decimal
 from fractions import Fraction
 
 from core.clock import require_utc
-from pricing.figures import weighted_quantiles
-from pricing.series import Step
+from pricing.figures import figures
+from pricing.series import Step, cut
 
 WEEK = timedelta(days=7)
 PROVISIONAL_FOR = timedelta(hours=24)
@@ -34,7 +34,6 @@ PROVISIONAL_FOR = timedelta(hours=24)
 
 BASE_LEVEL = Decimal(100)
 
-_MICROSECOND = timedelta(microseconds=1)
 _QUARTERS = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
 _HALF = Fraction(1, 2)
 
@@ -125,19 +124,10 @@ def weekly_values(steps: Iterable[Step], gpu_count: Decimal) -> dict[datetime, D
     Returns:
         USD per GPU-hour by start of the week.
     """
-    by_week: dict[datetime, list[tuple[Decimal, int]]] = {}
-    for step in steps:
-        if step.usd_per_hour is None or step.sold_out:
-            continue
-        week = week_start(step.start)
-        while week < step.stop:
-            inside = min(step.stop, week + WEEK) - max(step.start, week)
-            by_week.setdefault(week, []).append((step.usd_per_hour, inside // _MICROSECOND))
-            week += WEEK
+    paid = (step for step in steps if step.usd_per_hour is not None and not step.sold_out)
     return {
-        week: weighted_quantiles([p for p, _ in parts], [w for _, w in parts], [_HALF])[0]
-        / gpu_count
-        for week, parts in by_week.items()
+        week: figures(parts).median / gpu_count
+        for week, parts in cut(paid, week_start, WEEK).items()
     }
 
 

@@ -13,7 +13,9 @@ from db.engine import Session
 from db.looks import Doubted, SourceLooks, doubted, looks
 from db.offers import current_offers, default_origin, newest_seen
 from db.records import OfferFilter, Origin, StoredOffer
+from db.rollups import PriceDay, days_of
 from db.spans import LeanSpan, SpanOffer, span_offers, spans_by_offer
+from pricing.days import steps_of_days, told_by_days
 from pricing.index import (
     WEEK,
     CrossSection,
@@ -26,9 +28,11 @@ from pricing.index import (
 )
 from pricing.series import Step, longest_hole, steps_of
 
-LOOKS_BEFORE = timedelta(days=31)
-"""Looks are read from this long before the first week, so that its first hours are not taken for a
-hole."""
+LOOKS_AROUND = timedelta(days=31)
+"""Looks are read from this long before a stretch of time to this long after it, so that its first
+and last hours are not taken for holes."""
+
+_CHUNK = 500
 
 _USABLE = frozenset({Freshness.FRESH, Freshness.AGEING, Freshness.SNAPSHOT})
 
@@ -143,15 +147,36 @@ def _weekly(
     seen = looks(
         session,
         {(offer.provider, offer.origin) for offer in offers},
-        since=first - LOOKS_BEFORE,
+        since=first - LOOKS_AROUND,
         until=now,
     )
     found: dict[_Key, dict[datetime, list[Quote]]] = defaultdict(lambda: defaultdict(list))
+    rolled = rolled_days(session, [offer.id for offer in offers], since=first, until=now)
     for offer, spans in spans_by_offer(session, offers, since=first, until=now):
-        steps = stored_steps(offer, spans, seen, since=first, until=now)
+        days = rolled.get(offer.id, [])
+        begin = max(first, told_by_days(days) or first)
+        steps = [
+            *steps_of_days(days),
+            *stored_steps(offer, spans, seen, since=begin, until=now),
+        ]
         for week, usd in weekly_values(steps, offer.gpu_count).items():
             series = found[offer.gpu, offer.purchase_option]
             series[week].append(Quote(offer.id, offer.provider, usd))
+    return found
+
+
+def rolled_days(
+    session: Session,
+    offers: Sequence[int],
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> dict[int, list[PriceDay]]:
+    """Read the rolled-up days of many offers, by offer."""
+    found: dict[int, list[PriceDay]] = {}
+    for start in range(0, len(offers), _CHUNK):
+        for day in days_of(session, offers[start : start + _CHUNK], since=since, until=until):
+            found.setdefault(day.offer, []).append(day)
     return found
 
 

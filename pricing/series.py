@@ -9,7 +9,7 @@ steps to figures.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -131,7 +131,7 @@ def steps_of(
     steps = list(_laid_out(spans, since, until, max(looks) if looks else None))
     if looks is not None and hole is not None:
         steps = list(_with_holes(steps, _holes(spans, looks, hole)))
-    return list(_joined(_clipped(steps, since, until)))
+    return list(_joined(clipped(steps, since, until)))
 
 
 def _laid_out(
@@ -204,14 +204,15 @@ def _with_holes(
             yield replace(step, start=at)
 
 
-def _clipped(
-    steps: Iterable[Step], since: datetime | None, until: datetime | None
-) -> Iterator[Step]:
+def clipped(steps: Iterable[Step], since: datetime | None, until: datetime | None) -> list[Step]:
+    """Return what of the steps lies within a stretch of time."""
+    found = []
     for step in steps:
         start = step.start if since is None else max(step.start, since)
         stop = step.stop if until is None else min(step.stop, until)
         if start < stop:
-            yield replace(step, start=start, stop=stop)
+            found.append(replace(step, start=start, stop=stop))
+    return found
 
 
 def _joined(steps: Iterable[Step]) -> Iterator[Step]:
@@ -248,6 +249,25 @@ def sampled(
             price = steps[number - 1].usd_per_hour
         yield at, price
         at += every
+
+
+def cut(
+    steps: Iterable[Step], start_of: Callable[[datetime], datetime], period: timedelta
+) -> dict[datetime, list[Step]]:
+    """Return the pieces of steps that lie in each day, week or other period.
+
+    Args:
+        start_of: the start of the period that holds an instant.
+        period: its length.
+    """
+    found: dict[datetime, list[Step]] = {}
+    for step in steps:
+        start = start_of(step.start)
+        while start < step.stop:
+            piece = replace(step, start=max(step.start, start), stop=min(step.stop, start + period))
+            found.setdefault(start, []).append(piece)
+            start += period
+    return found
 
 
 def lowest_of(many: Sequence[Sequence[Step]]) -> list[Step]:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from db.engine import Session
-    from db.records import StoredSpan
-    from service.history import Looks
+    from db.records import OfferFilter, StoredSpan
+    from service.history import Days, Looks
 
 
 def history(
@@ -53,11 +53,12 @@ def history(
 ) -> None:
     """Show how the prices of the chosen offers moved; a hole is unknown, not unchanged."""
     from dataclasses import replace
+    from functools import partial
 
     from db.engine import reading
     from db.offers import history as read_history
     from service.context import make_context
-    from service.history import lowest_series, series_of
+    from service.history import SPAN_COLUMNS, day_shape, lowest_series, series_of
     from service.shapes import span_shape
 
     one_format(json=json, csv=csv)
@@ -71,25 +72,34 @@ def history(
     with reading(context.database) as session:
         spans = read_history(session, selection, since=start, until=end, limit=limit)
         looked = _looks(session, spans, end)
-    if not spans:
+        days = _days(session, selection, start, end)
+    if not spans and not days:
         raise DataError("no stored price fits these filters; try fewer of them")
+    told = partial(series_of, spans, start, end, looks=looked, hole=hole, under=price, days=days)
     if json:
         print_json(
             {
                 "schema": "spotfloor.history/1",
                 "truncated": len(spans) == limit,
-                "lowest": lowest_series(spans, start, end, looks=looked, hole=hole, under=price),
-                "series": series_of(spans, start, end, looks=looked, hole=hole, under=price),
+                "lowest": lowest_series(
+                    spans, start, end, looks=looked, hole=hole, under=price, days=days
+                ),
+                "series": told(),
                 "spans": [span_shape(span) for span in spans],
+                "days": [day_shape(offer, day) for offer, rows in days for day in rows],
             }
         )
     elif csv:
-        rows = [span_shape(span) for span in spans]
-        print_csv(list(rows[0]), rows)
+        print_csv(SPAN_COLUMNS, [span_shape(span) for span in spans])
+        if days:
+            say("days kept as roll-ups only are in --json")
     else:
-        _print(series_of(spans, start, end, looks=looked, hole=hole, under=price), price)
+        _print(told(), price)
         if len(spans) == limit:
             say(f"only the first {limit} spans were read; narrow the filters or raise --limit")
+        if days:
+            count = sum(len(rows) for _, rows in days)
+            say(f"{count} offer-days are kept as daily roll-ups: their figures are daily medians")
 
 
 def _hours(name: str, text: str | None) -> timedelta | None:
@@ -103,10 +113,24 @@ def _hours(name: str, text: str | None) -> timedelta | None:
 
 def _looks(session: Session, spans: list[StoredSpan], until: datetime | None) -> Looks:
     from db.looks import looks
+    from pricing.index_read import LOOKS_AROUND
 
     sources = {(span.provider, span.origin) for span in spans}
     since = min((span.valid_from for span in spans), default=None)
-    return looks(session, sources, since=since, until=until)
+    return looks(
+        session, sources, since=since, until=None if until is None else until + LOOKS_AROUND
+    )
+
+
+def _days(
+    session: Session, selection: OfferFilter, since: datetime | None, until: datetime | None
+) -> Days:
+    from db.spans import span_offers
+    from pricing.index_read import rolled_days
+
+    offers = {offer.id: offer for offer in span_offers(session, selection)}
+    rolled = rolled_days(session, list(offers), since=since, until=until)
+    return [(offers[number], rows) for number, rows in rolled.items()]
 
 
 def _print(series: list[dict[str, Any]], under: Decimal | None) -> None:

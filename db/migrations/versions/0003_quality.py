@@ -8,7 +8,7 @@ from alembic import op
 import db.types
 
 revision = "0003"
-down_revision = "0001"
+down_revision = "0002"
 branch_labels = None
 depends_on = None
 
