@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -26,7 +27,7 @@ from core.market import Availability, Offer, Parsed, PurchaseOption
 from db.engine import make_engine, writing
 from db.ingest import write_run
 from db.migrate import upgrade
-from db.records import RunReport, RunState, SourceFacts
+from db.records import RunReport, RunResult, RunState, SourceFacts
 from tests.postgres import find_server
 
 START = datetime(2026, 12, 1, tzinfo=UTC)
@@ -86,46 +87,69 @@ def chosen_database(given: argparse.Namespace) -> Iterator[str]:
             yield url
 
 
+RUNS = (
+    ("all new", 1.0, 0),
+    ("the same again", 1.0, 0),
+    ("every tenth moved", 1.0, 10),
+    ("half are gone", 0.5, 10),
+)
+"""Name, share of the offers that are listed, every how many-th has moved (0 = none)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run's seconds on the clock and of this process, and what it changed."""
+
+    seconds: float
+    processor_seconds: float
+    result: RunResult
+
+
+def measure(url: str, offers: int, profile: cProfile.Profile | None) -> list[Measured]:
+    """Write the four runs into an empty database."""
+    database = make_engine(url)
+    upgrade(database)
+    found = []
+    for number, (_, share, moved) in enumerate(RUNS):
+        at = START + timedelta(hours=number)
+        written = report(market(int(offers * share), at, moved=moved), at)
+        start, used = time.perf_counter(), time.process_time()
+        with profile or nullcontext(), writing(database) as session:
+            result = write_run(session, written)
+        found.append(Measured(time.perf_counter() - start, time.process_time() - used, result))
+    database.dispose()
+    return found
+
+
 def main() -> None:
-    """Print one line per run."""
+    """Print one line per run, the fastest of some repeats."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--offers", type=int, default=20_000)
     parser.add_argument("--least", type=float, default=20_000, help="offers per second")
+    parser.add_argument("--repeat", type=int, default=3, help="the fastest of each run counts")
     parser.add_argument("--postgresql", action="store_true")
     parser.add_argument("--profile", action="store_true")
     given = parser.parse_args()
+    profile = cProfile.Profile() if given.profile else None
+    repeats = []
+    for _ in range(given.repeat):
+        with chosen_database(given) as url:
+            repeats.append(measure(url, given.offers, profile))
     slow = False
     first: float | None = None
-    profile = cProfile.Profile()
-    with chosen_database(given) as url:
-        database = make_engine(url)
-        upgrade(database)
-        for number, (words, count, moved) in enumerate(
-            (
-                ("all new", given.offers, 0),
-                ("the same again", given.offers, 0),
-                ("every tenth moved", given.offers, 10),
-                ("half are gone", given.offers // 2, 10),
-            )
-        ):
-            at = START + timedelta(hours=number)
-            written = report(market(count, at, moved=moved), at)
-            start, used = time.perf_counter(), time.process_time()
-            with profile if given.profile else nullcontext(), writing(database) as session:
-                result = write_run(session, written)
-            took, used = time.perf_counter() - start, time.process_time() - used
-            rate = given.offers / took
-            first = first or rate
-            late = rate < given.least and number < 3
-            slow = slow or late
-            sys.stdout.write(
-                f"{words:<18} {rate:>10,.0f} offers/s  {rate / first:5.2f} x the first"
-                f" ({given.offers / used:>9,.0f} per second of this process)"
-                f" opened {result.opened:>7} kept {result.kept:>7} closed {result.closed:>7}"
-                f"  {'SLOW' if late else 'ok'}\n"
-            )
-        database.dispose()
-    if given.profile:
+    for number, (words, _, _) in enumerate(RUNS):
+        best = min((runs[number] for runs in repeats), key=lambda run: run.seconds)
+        rate = given.offers / best.seconds
+        first = first or rate
+        late = rate < given.least and number < 3
+        slow = slow or late
+        sys.stdout.write(
+            f"{words:<18} {rate:>10,.0f} offers/s  {rate / first:5.2f} x the first"
+            f" ({given.offers / best.processor_seconds:>9,.0f} per second of this process)"
+            f"  opened {best.result.opened:>7} kept {best.result.kept:>7}"
+            f" closed {best.result.closed:>7}  {'SLOW' if late else 'ok'}\n"
+        )
+    if profile is not None:
         pstats.Stats(profile, stream=sys.stdout).sort_stats("tottime").print_stats(25)
     sys.exit(1 if slow else 0)
 

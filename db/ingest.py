@@ -25,7 +25,6 @@ from db.observations import write_observations
 from db.records import WROTE, OpenPrice, RunReport, RunResult, RunState
 from db.stored import (
     DESCRIBED,
-    STATE,
     Ident,
     Known,
     close,
@@ -240,7 +239,7 @@ def _write_look(
     session: Session, run_id: int, look: dict[Ident, Offer], known: dict[Ident, Known]
 ) -> tuple[int, int, int]:
     """Write one observation of each offer; returns (opened, kept, older)."""
-    opened: list[tuple[Known, dict[str, Any]]] = []
+    opened: list[tuple[Known, datetime]] = []
     closed: list[dict[str, Any]] = []
     kept: list[dict[str, Any]] = []
     renamed: list[dict[str, Any]] = []
@@ -248,7 +247,8 @@ def _write_look(
     for key, offer in look.items():
         stored = known[key]
         at, now = offer.observed_at, state(offer)
-        if any(t is not None and at < t for t in (stored.last_seen, stored.ended_at)):
+        seen, ended = stored.last_seen, stored.ended_at
+        if (seen is not None and at < seen) or (ended is not None and at < ended):
             older += 1
             continue
         if stored.span_id is None or stored.state != now:
@@ -257,7 +257,7 @@ def _write_look(
                 continue
             if stored.span_id is not None:
                 closed.append({"b_id": stored.span_id, "b_at": at, "b_reason": "changed"})
-            opened.append((stored, _span_values(stored.offer_id, now, at, run_id)))
+            opened.append((stored, at))
             stored.state, stored.valid_from = now, at
         else:
             kept.append({"b_id": stored.span_id, "b_at": at})
@@ -266,24 +266,10 @@ def _write_look(
             renamed.append({"b_id": stored.offer_id, **dict(zip(DESCRIBED, words, strict=True))})
             stored.described = words
     close(session, closed)
-    ids = insert_spans(session, [values for _, values in opened])
-    for (stored, _), span_id in zip(opened, ids, strict=True):
-        stored.span_id = span_id
+    insert_spans(session, run_id, opened)
     touch(session, kept)
     describe(session, renamed)
     return len(opened), len(kept), older
-
-
-def _span_values(offer_id: int, now: tuple[Any, ...], at: datetime, run_id: int) -> dict[str, Any]:
-    return {
-        "offer_id": offer_id,
-        **dict(zip(STATE, now, strict=True)),
-        "valid_from": at,
-        "valid_to": None,
-        "last_seen": at,
-        "end_reason": "",
-        "run_id": run_id,
-    }
 
 
 def _gone(

@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     Dialect,
+    and_,
     bindparam,
     func,
     select,
@@ -131,26 +132,22 @@ def state(offer: Offer) -> tuple[Any, ...]:
 def load_known(session: Session, provider: str, origin: str) -> dict[Ident, Known]:
     """Read a source's offers with their open spans."""
     o, s = OfferRow.__table__.c, SpanRow.__table__.c
-    latest = (
-        select(s.offer_id, s.id, s.valid_from, s.last_seen, *(s[name] for name in STATE))
-        .where(s.valid_to.is_(None))
-        .subquery()
-    )
-    rows = session.connection().execute(
+    found = session.connection().execute(
         select(
             o.id, o.tier, o.region, o.zone, o.instance_type, o.gpu_id, _raw(o.gpu_count),
             o.purchase_option, *(_raw(o[name]) for name in DESCRIBED),
-            latest.c.id, *(type_coerce(latest.c[name], NullType()) for name in _INSTANTS),
-            *(_raw(latest.c[name]) for name in STATE),
+            s.id, *(type_coerce(s[name], NullType()) for name in _INSTANTS),
+            *(_raw(s[name]) for name in STATE),
         )
-        .outerjoin(latest, latest.c.offer_id == o.id)
+        .outerjoin(SpanRow.__table__, and_(s.offer_id == o.id, s.valid_to.is_(None)))
         .where(o.provider == provider, o.origin == origin)
     )  # fmt: skip
     known: dict[Ident, Known] = {}
     first, last = 8, 8 + len(DESCRIBED)
     instant = _reader(s.valid_from.type, session.connection().dialect)
-    for row in rows.all():
-        values = tuple(row)
+    # The driver's own rows: nothing in them needs SQLAlchemy, which takes as long as the database.
+    rows: Any = found.cursor
+    for values in rows.fetchall():
         known[values[1:first]] = Known(
             values[0],
             values[first:last],
@@ -159,6 +156,7 @@ def load_known(session: Session, provider: str, origin: str) -> dict[Ident, Know
             instant(values[last + 1]),
             instant(values[last + 2]),
         )
+    found.close()
     return known
 
 
@@ -199,34 +197,39 @@ def insert_offers(
 ) -> None:
     """Store the offers that are not known yet, and add them to ``known``."""
     fresh = {key: offer for key, offer in offers if key not in known}
+    if not fresh:
+        return
+    numbers = _numbers(session, OfferRow.__table__, len(fresh))
+    write = _writer(session)
     rows = []
-    told = []
-    for (tier, region, zone, instance_type, gpu, count, option), offer in fresh.items():
+    for number, (key, offer) in zip(numbers, fresh.items(), strict=True):
         words = described(offer)
-        told.append(words)
-        rows.append(
-            {
-                "origin": origin,
-                "provider": offer.provider,
-                "tier": tier,
-                "region": region,
-                "zone": zone,
-                "instance_type": instance_type,
-                "gpu_id": gpu,
-                "gpu_count": count,
-                "purchase_option": option,
-                **dict(zip(DESCRIBED, words, strict=True)),
-                "first_seen": offer.observed_at,
-            }
-        )
-    ids = _insert(session, OfferRow.__table__, rows)
-    for (key, offer), offer_id, words in zip(fresh.items(), ids, told, strict=True):
-        known[key] = Known(offer_id, words, told_by=offer)
+        known[key] = Known(number, words, told_by=offer)
+        rows.append((number, origin, offer.provider, *key, *words, write(offer.observed_at)))
+    _insert(session, "offer", _OFFER_COLUMNS, rows)
 
 
-def insert_spans(session: Session, rows: Sequence[dict[str, Any]]) -> Sequence[int]:
-    """Store spans, with money in nano-USD; returns their numbers in the same order."""
-    return _insert(session, SpanRow.__table__, rows)
+_OFFER_COLUMNS = (
+    "id", "origin", "provider", "tier", "region", "zone", "instance_type", "gpu_id", "gpu_count",
+    "purchase_option", *DESCRIBED, "first_seen",
+)  # fmt: skip
+_SPAN_COLUMNS = (
+    "id", "offer_id", *STATE, "valid_from", "last_seen", "end_reason", "run_id",
+)  # fmt: skip
+
+
+def insert_spans(session: Session, run_id: int, opened: Sequence[tuple[Known, datetime]]) -> None:
+    """Store a span for each offer as it now stands, seen at an instant; notes their numbers."""
+    if not opened:
+        return
+    numbers = _numbers(session, SpanRow.__table__, len(opened))
+    write = _writer(session)
+    rows = []
+    for number, (stored, at) in zip(numbers, opened, strict=True):
+        seen = write(at)
+        stored.span_id = number
+        rows.append((number, stored.offer_id, *stored.state, seen, seen, "", run_id))
+    _insert(session, "price_span", _SPAN_COLUMNS, rows)
 
 
 def close(session: Session, rows: Sequence[dict[str, Any]]) -> None:
@@ -284,35 +287,35 @@ def _raw_param(column: Any) -> Any:
     return bindparam(column.name, type_=BigInteger() if _is_scaled(column) else column.type)
 
 
-def _insert(session: Session, table: Any, rows: Sequence[dict[str, Any]]) -> Sequence[int]:
-    """Insert rows under numbers taken before, in one call of the driver.
+def _insert(
+    session: Session, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """Insert rows in one call of the driver.
 
     The statement is written here rather than compiled, since SQLAlchemy would treat each value of
-    each row by itself; a run has many rows and few instants, so those are converted once each.
+    each row by itself, which takes longer than all the rest.
     """
-    if not rows:
-        return ()
-    ids = _numbers(session, table, len(rows))
     connection = session.connection()
-    names = list(rows[0])
-    columns = [[row[name] for row in rows] for name in names]
-    for number, name in enumerate(names):
-        if isinstance(table.c[name].type, UtcDateTime):
-            columns[number] = _instants(table.c[name].type, connection.dialect, columns[number])
     mark = "?" if connection.dialect.name == "sqlite" else "%s"
     connection.exec_driver_sql(
-        f"INSERT INTO {table.name} (id, {', '.join(names)})"  # noqa: S608 - names of our columns
-        f" VALUES ({', '.join([mark] * (len(names) + 1))})",
-        list(zip(ids, *columns, strict=True)),
+        f"INSERT INTO {table} ({', '.join(columns)})"  # noqa: S608 - names of our own
+        f" VALUES ({', '.join([mark] * len(columns))})",
+        list(rows),
     )
-    return ids
 
 
-def _instants(kind: Any, dialect: Dialect, values: Sequence[datetime | None]) -> list[Any]:
-    """Convert instants as the column's type would."""
-    convert = kind.dialect_impl(dialect).bind_processor(dialect)
-    told = {value: convert(value) if convert else value for value in set(values)}
-    return [told[value] for value in values]
+def _writer(session: Session) -> Callable[[datetime], Any]:
+    """Return what converts an instant as the columns' type would, each different one once."""
+    dialect = session.connection().dialect
+    convert = UtcDateTime().dialect_impl(dialect).bind_processor(dialect)
+    told: dict[datetime, Any] = {}
+
+    def write(value: datetime) -> Any:
+        if value not in told:
+            told[value] = convert(value) if convert else value
+        return told[value]
+
+    return write
 
 
 def _numbers(session: Session, table: Any, count: int) -> Sequence[int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal
+from functools import lru_cache
 
 from sqlalchemy import BigInteger, DateTime, Dialect, Integer
 from sqlalchemy.types import TypeDecorator
@@ -28,8 +29,12 @@ def as_milli(value: Decimal | None) -> Decimal | None:
     return None if value is None else from_milli(to_milli(value))
 
 
+@lru_cache(maxsize=4096)
 def to_milli(value: Decimal) -> int:
-    """Convert a quantity to integer thousandths, half-even."""
+    """Convert a quantity to integer thousandths, half-even.
+
+    Remembered, since a whole market has few different memory sizes and GPU counts.
+    """
     return int((value * 1000).to_integral_value(rounding=ROUND_HALF_EVEN))
 
 

@@ -10,11 +10,13 @@ from core.freshness import Freshness
 from core.market import Accelerator, Offer, PurchaseOption, Tier
 from db.engine import Database, reading
 from db.offers import (
+    count_offers,
     current_offers,
     default_origin,
     history,
     known_regions,
     newest_seen,
+    offers_page,
     snapshot_id,
 )
 from db.records import OfferFilter, RunState, SourceFacts
@@ -97,6 +99,63 @@ def test_regions_match_by_prefix_whatever_the_case_and_never_as_wildcards(
             "us-east-1", "us-west-2", "eu-west-1", "US_100%_green", "*",
         }  # fmt: skip
         assert known_regions(session, ["nobody"]) == []
+
+
+@pytest.mark.parametrize("gpus", [[], ["h100-sxm", "l4"]])
+def test_pages_put_together_are_all_current_offers_cheapest_gpu_hour_first(
+    database: Database, gpus: list[str]
+) -> None:
+    store(
+        database,
+        *(
+            an_offer(
+                instance_type=f"m{number}", gpu_count=str(1 + number % 3),
+                usd_per_hour=str(1 + number * 7 % 5),
+                purchase_option=SPOT if number % 2 else PurchaseOption.ON_DEMAND,
+            )
+            for number in range(11)
+        ),
+        an_offer(instance_type="l4", gpu="l4", vram_gib="24", usd_per_hour="0.5"),
+    )  # fmt: skip
+    store(
+        database,
+        an_offer(provider="over", instance_type="x", usd_per_hour="0.1", purchase_option=SPOT),
+        source=facts("over", spot_ended_at=T0),
+    )
+    look(database, hour(1), {"gone": "1"}, source=facts("rival"))
+    for wanted in (
+        OfferFilter(gpus=gpus),
+        OfferFilter(gpus=gpus, purchase_options=["spot"]),
+        OfferFilter(gpus=gpus, max_usd_per_gpu_hour=Decimal(2)),
+        OfferFilter(gpus=gpus, providers=["acme"], regions=["nowhere"]),
+    ):
+        with reading(database) as session:
+            whole = current_offers(session, hour(1), wanted)
+            paged = [
+                offer
+                for start in range(0, 15, 4)
+                for offer in offers_page(session, hour(1), wanted, limit=4, offset=start)
+            ]
+            assert count_offers(session, wanted) == len(whole)
+        assert [offer.id for offer in paged] == [
+            offer.id
+            for offer in sorted(
+                whole, key=lambda o: (o.freshness is Freshness.ENDED, o.usd_per_gpu_hour, o.id)
+            )
+        ]
+        assert sorted(paged, key=lambda o: o.id) == sorted(whole, key=lambda o: o.id)
+
+
+def test_live_prices_are_as_of_the_newest_look_that_confirmed_one(database: Database) -> None:
+    look(database, hour(1), {"a": "1"}, origin="snapshot")
+    look(database, hour(2), {"a": "1"})
+    look(database, hour(5), {"a": "1"})
+    write(database, a_report(at=hour(7), state=RunState.SUSPECT))
+    write(database, a_report(at=hour(8), state=RunState.FAILED))
+    with reading(database) as session:
+        assert newest_seen(session, "live") == hour(5)
+        assert newest_seen(session, "snapshot") == hour(1)
+        assert newest_seen(session, "import") is None
 
 
 def test_the_cheapest_gpu_hour_comes_first_whatever_the_instance_costs(
