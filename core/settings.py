@@ -115,6 +115,11 @@ class Settings(BaseModel):
     http_max_mib: Annotated[int, Field(gt=0, le=4096)] = Field(
         50, description="Largest body accepted, in MiB after decompression (AWS lists: 1,024)."
     )
+    keep_days: Annotated[int, Field(ge=0, le=36_500)] = Field(
+        0,
+        description="How many days every price span is kept before the worker turns it into one"
+        " row per offer and day; 0 = for ever.",
+    )
     archive_days: Annotated[int, Field(ge=0, le=3650)] = Field(
         14, description="How many days raw payloads of runs are kept; 0 = not at all."
     )
@@ -130,6 +135,13 @@ class Settings(BaseModel):
     )
 
     _lists = field_validator("providers", "aws_regions", "azure_regions", mode="before")(_names)
+
+    @field_validator("keep_days")
+    @classmethod
+    def _whole_days(cls, days: int) -> int:
+        if days == 1:  # late runs may still tell of yesterday
+            raise ValueError("must be 0 (for ever) or at least 2")
+        return days
 
     @field_validator("database_url")
     @classmethod

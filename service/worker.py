@@ -37,6 +37,7 @@ from db.claims import (
 )
 from db.engine import reading, writing
 from pricing.archive import archive_of
+from pricing.retention import prune
 from pricing.run import chosen, collect_one
 
 if TYPE_CHECKING:
@@ -97,7 +98,11 @@ def _house(context: Context) -> tuple[str, str]:
         gone = forget_claims(session, now - KEEP_CLAIMS)
         forget_workers(session, now - KEEP_CLAIMS)
     runs = archive_of(context.settings).prune(now)
-    return "ok", f"{gone} old claims deleted" + (f", {runs} archived runs" if runs else "")
+    told = [f"{gone} old claims deleted"] + [f"{runs} archived runs"] * bool(runs)
+    if days := context.settings.keep_days:
+        pruned = prune(context.database, now, keep_days=days)
+        told.append(f"{pruned.spans_deleted} old spans in {pruned.days_written} daily rows")
+    return "ok", ", ".join(told)
 
 
 def perform(context: Context, job: Job, worker: str) -> str:

@@ -31,7 +31,7 @@ from db.models import ClaimRow
 from pricing.registry import PROVIDERS
 from service.context import Context
 from service.worker import Job, jobs, make_scheduler, perform, run_once, worker_name
-from tests.builders import hour
+from tests.builders import hour, look
 from tests.shared import ROOT
 
 HOUR = timedelta(hours=1)
@@ -202,6 +202,14 @@ def test_old_claims_are_swept_once_a_day(database: Database) -> None:
         ("house", "2026-12-31T00:00:00Z", "2 old claims deleted"),
         ("job", "2026-12-02T00:00:00Z", ""),
     ]
+
+
+def test_old_spans_become_daily_rows_when_the_setting_says_so(database: Database) -> None:
+    for at, usd in ((0, "2"), (2, "3"), (4, "4")):
+        look(database, hour(at), {"a": usd})
+    run_once(a_context(database, FixedClock(hour(24 * 10)), keep_days=2))
+    ((_, _, state, detail, _),) = claims(database)
+    assert (state, detail) == ("ok", "0 old claims deleted, 2 old spans in 1 daily rows")
 
 
 def test_worker_names_are_unique_even_within_a_process() -> None:
