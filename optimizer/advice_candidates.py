@@ -1,24 +1,19 @@
-"""Replicas that can serve a question, with their speed under its limits and their price.
+"""Replicas that can serve a question, with their speed under its limits.
 
-A candidate is a group of cards that holds the need, the rate it keeps within the latency limits,
-and the cheapest offers on which it runs. It is ranked by what a delivered token costs, never by
-the price of an hour.
+A candidate is a group of cards that holds the need, and the rate it keeps within the limits.
 """
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from core.errors import InputError
 from core.gpus import Gpu, catalogue
 from optimizer.advice_question import Question
 from optimizer.evidence import best_estimate
 from optimizer.fit import FitResult
+from optimizer.kernels import lacks_kernel
 from optimizer.latency import (
     MOST_SLOTS,
     Latency,
@@ -28,16 +23,11 @@ from optimizer.latency import (
     most_requests_per_s,
 )
 from optimizer.load_time import LoadQuestion, LoadTime, load_time
-from optimizer.market import SupplyOption
 from optimizer.memory import MemoryReport, Verdict
-from optimizer.money import exact
 from optimizer.performance import Replica, Traffic
 from optimizer.prefix import hit_rate
-from optimizer.roofline import Estimate, estimate
-from optimizer.slot_risk import slot_risk
-from optimizer.token_cost import TokenCost, token_cost
+from optimizer.roofline import Basis, Estimate, estimate
 
-HOURS_PER_MONTH = 730
 TOO_OLD = frozenset({"Kepler", "Maxwell", "Pascal"})
 """Architectures below CUDA compute capability 7.0, for which vLLM has no kernels."""
 BUSIEST = 0.95
@@ -77,48 +67,48 @@ class Candidate:
         return self.memory.gpu_count
 
     @property
+    def speed_source(self) -> str:
+        """Whose measurements stand behind the speed."""
+        if self.speed.basis is Basis.MEASURED:
+            return "; ".join(self.speed.notes)
+        return replica_of(self.question, self.memory).used_constants.source
+
+    @property
+    def capacity_requests_per_s(self) -> float:
+        """Most that one replica serves at all, limits aside."""
+        return self.requests_per_s / self.utilisation
+
+    @property
     def tokens_per_s(self) -> float:
         """Output tokens per second at the rate within the limits."""
         return self.speed.output_tokens_per_s * self.utilisation
+
+    def at_rate(self, requests_per_s: float) -> Latency:
+        """What users see at a rate at which nobody waits for a place."""
+        question = self.question
+        load = Load(
+            requests_per_s=requests_per_s,
+            input_tokens=question.prompt,
+            output_tokens=question.answer,
+            hit=_hit(question),
+        )
+        return at_load(replica_of(question, self.memory), load, MOST_SLOTS)
+
+    @cached_property
+    def carrying(self) -> Latency | None:
+        """What the expected chat users see if one replica carries them all.
+
+        Each has a place, so nobody waits for one; None where the traffic was asked or is open.
+        """
+        expected = self.question.expected_requests_per_s
+        if expected is None or self.question.requests_per_s is not None:
+            return None
+        return self.at_rate(expected)
 
     @cached_property
     def traffic(self) -> Traffic:
         """What it serves, as a running batch."""
         return traffic_of(self.question, self.slots)
-
-
-@dataclass(frozen=True)
-class Priced:
-    """A candidate on one offer.
-
-    Attributes:
-        replicas: served by one instance.
-        needed: replicas that the asked traffic takes; 1 where no traffic was asked.
-        usd_per_replica_hour: USD per hour of one replica; for spot, per hour that serves.
-        cost: of its tokens at the asked traffic, or else at the rate within the limits.
-    """
-
-    candidate: Candidate
-    option: SupplyOption
-    replicas: int
-    needed: int
-    usd_per_replica_hour: Decimal
-    cost: TokenCost
-
-    @property
-    def usd_per_million(self) -> Decimal:
-        """USD per million tokens, prompt and answer together."""
-        return self.cost.total
-
-    @property
-    def usd_per_month(self) -> Decimal:
-        """USD per month of 730 hours of the needed replicas around the clock."""
-        return self.usd_per_replica_hour * self.needed * HOURS_PER_MONTH
-
-    @property
-    def worst_usd_per_million(self) -> Decimal:
-        """The same at the low end of the speed's band."""
-        return self.cost.total / (1 - exact(self.candidate.speed.band))
 
 
 def traffic_of(question: Question, users: int) -> Traffic:
@@ -190,7 +180,7 @@ def candidate_of(question: Question, memory: MemoryReport) -> Candidate | None:
         most = min(most, kept)
     if most <= 0:
         return None
-    speed = best_estimate(replica, load.traffic(slots))
+    speed = known_speed(replica, load.traffic(slots))
     return Candidate(
         question=question,
         memory=memory,
@@ -204,6 +194,16 @@ def candidate_of(question: Question, memory: MemoryReport) -> Candidate | None:
     )
 
 
+@lru_cache(maxsize=4096)
+def known_speed(replica: Replica, traffic: Traffic) -> Estimate:
+    """The measured or predicted speed; kept, because variations of a question ask again.
+
+    Raises:
+        InputError: as ``evidence.best_estimate``.
+    """
+    return best_estimate(replica, traffic)
+
+
 def _at(load: Load, rate: float) -> Load:
     return Load(
         requests_per_s=rate,
@@ -213,61 +213,15 @@ def _at(load: Load, rate: float) -> Load:
     )
 
 
-class Offers:
-    """Offers by card, and the cheapest hour of each group of cards."""
+def shapes(fits: FitResult, tensor_parallel: int | None) -> list[MemoryReport]:
+    """The groups worth judging: per card and count the simplest split, small groups first.
 
-    def __init__(self, options: Iterable[SupplyOption]) -> None:
-        self.by_card: dict[str, list[SupplyOption]] = defaultdict(list)
-        for option in options:
-            self.by_card[option.gpu].append(option)
-        self._hours: dict[tuple[str, int], Decimal | None] = {}
-
-    def of(self, gpu: str) -> list[SupplyOption]:
-        """The offers of one card."""
-        return self.by_card.get(gpu, [])
-
-    def cheapest_hour(self, gpu: str, count: int) -> Decimal | None:
-        """Lowest USD per hour at which so many of a card are to be had, by list price."""
-        key = (gpu, count)
-        if key not in self._hours:
-            self._hours[key] = min(
-                (
-                    option.usd_per_instance_hour / (int(option.gpu_count) // count)
-                    for option in self.of(gpu)
-                    if int(option.gpu_count) >= count
-                ),
-                default=None,
-            )
-        return self._hours[key]
-
-    def counts(self) -> set[int]:
-        """Numbers of cards that some instance has."""
-        return {int(option.gpu_count) for found in self.by_card.values() for option in found}
-
-
-def price(candidate: Candidate, option: SupplyOption) -> Priced | None:
-    """Put a candidate on an offer of its card; None where it cannot hold one replica."""
-    replicas = int(option.gpu_count) // candidate.gpu_count
-    if replicas < 1:
-        return None
-    risk = slot_risk(option, candidate.load.p50_s / 3600)
-    if risk.serving <= 0:
-        return None
-    hourly = option.usd_per_instance_hour / replicas / exact(risk.serving)
-    asked = candidate.question.requests_per_s
-    needed, busy = 1, candidate.utilisation
-    if asked is not None:
-        needed = max(1, math.ceil(asked / candidate.requests_per_s - 1e-9))
-        busy *= asked / needed / candidate.requests_per_s
-    cost = token_cost(hourly, candidate.speed, candidate.traffic, utilisation=exact(min(busy, 1.0)))
-    return Priced(candidate, option, replicas, needed, hourly, cost)
-
-
-def shapes(fits: FitResult, question: Question) -> list[MemoryReport]:
-    """The groups worth judging: per card and count the simplest split, small groups first."""
+    Args:
+        tensor_parallel: the only size wanted; None for any.
+    """
     chosen: dict[tuple[str, int], MemoryReport] = {}
     for report in fits.fits:
-        if question.tensor_parallel not in (None, report.tensor_parallel):
+        if tensor_parallel not in (None, report.tensor_parallel):
             continue
         key = (report.gpu.id, report.gpu_count)
         known = chosen.get(key)
@@ -281,17 +235,37 @@ def _simplicity(report: MemoryReport) -> tuple[bool, int]:
 
 
 def cards(question: Question) -> list[Gpu]:
-    """The cards to choose from: those that an engine runs on.
+    """The cards to choose from: those on which an engine runs such weights.
 
     Raises:
-        InputError: the question names only cards that no engine runs on.
+        InputError: the question names only cards on which no engine does.
     """
-    every = catalogue()
-    named = [every[name] for name in question.gpus] if question.gpus else list(every.values())
+    named = _named(question)
     able = [gpu for gpu in named if gpu.architecture not in TOO_OLD]
     if not able:
         names = ", ".join(gpu.name for gpu in named)
         raise InputError(
             f"gpus {names}: vLLM needs compute capability 7 (Volta) or newer; choose another card"
         )
-    return able
+    found = [gpu for gpu in able if not lacks_kernel(question.format, gpu)]
+    if not found:
+        names = ", ".join(gpu.name for gpu in able)
+        raise InputError(
+            f"weights {question.format}: vLLM has no kernel for them on {names}; choose another"
+            " format or card"
+        )
+    return found
+
+
+def without_kernel(question: Question) -> list[Gpu]:
+    """Cards left out because vLLM cannot run weights of the asked format on them."""
+    return [
+        gpu
+        for gpu in _named(question)
+        if gpu.architecture not in TOO_OLD and lacks_kernel(question.format, gpu)
+    ]
+
+
+def _named(question: Question) -> list[Gpu]:
+    every = catalogue()
+    return [every[name] for name in question.gpus] if question.gpus else list(every.values())

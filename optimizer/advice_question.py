@@ -40,8 +40,13 @@ class Limits:
     tpot_s: float | None = None
 
 
-LIMITS = {Goal.CHAT: Limits(ttft_p99_s=3.0, tpot_s=0.060), Goal.BATCH: Limits()}
-"""Chat: text appears faster than people read (17 tokens/s) and starts within 3 s for 99 %."""
+CHAT_TTFT_S, CHAT_TPOT_S = 3.0, 0.060
+"""Text appears faster than people read (17 tokens/s) and starts within 3 s for 99 %."""
+
+LIMITS = {
+    Goal.CHAT: Limits(ttft_p99_s=CHAT_TTFT_S, tpot_s=CHAT_TPOT_S),
+    Goal.BATCH: Limits(),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +61,10 @@ class Question:
         input_tokens, output_tokens: of a typical request; None for a typical chat request that
             fits the context.
         overlap: share of the prompt that earlier requests began with, 0 to 1.
-        requests_per_s: all traffic to serve, by as many replicas as that takes; None = price a
-            replica that is as busy as the limits allow.
+        requests_per_s: all traffic to serve, by as many replicas as that takes; None = what
+            ``concurrency`` chat users send, or for a batch what a replica gives.
+        always_full: price a replica that is as busy as the limits allow, also for chat: what a
+            fleet wants to know, whose replicas share all traffic.
         ttft_p99_s, tpot_s: limits instead of the goal's own.
         spot_ok: whether preemptible capacity may be recommended.
         gpus: cards to choose from; empty = all.
@@ -77,6 +84,7 @@ class Question:
     overlap: float = 0.0
     goal: Goal = Goal.CHAT
     requests_per_s: float | None = None
+    always_full: bool = False
     ttft_p99_s: float | None = None
     tpot_s: float | None = None
     spot_ok: bool = True
@@ -130,6 +138,20 @@ class Question:
         if self.output_tokens is not None:
             return self.output_tokens
         return max(1, min(TYPICAL_ANSWER, self.context - self.prompt))
+
+    @property
+    def expected_requests_per_s(self) -> float | None:
+        """Traffic that hours are spread over; None = as much as a replica serves.
+
+        Chat users whose requests take as long as the goal's own limits allow send ``concurrency /
+        (first token + answer x time per token)`` requests a second (Little's law). A faster card
+        answers them sooner; it finds no more of them, so nobody should pay for its speed.
+        """
+        if self.requests_per_s is not None:
+            return self.requests_per_s
+        if self.always_full or self.goal is not Goal.CHAT:
+            return None
+        return self.concurrency / (CHAT_TTFT_S + self.answer * CHAT_TPOT_S)
 
     @property
     def limits(self) -> Limits:

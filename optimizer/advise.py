@@ -7,69 +7,26 @@ answer) follows from the recommended replica.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from decimal import Decimal
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
 from core.errors import InputError, PlanInfeasible
 from core.gpus import catalogue
-from optimizer.advice_candidates import Candidate, Offers, Priced, cards
+from optimizer.advice_candidates import Candidate, cards, without_kernel
+from optimizer.advice_cards import Card, Sellers, choose_cards, settles_cards
+from optimizer.advice_changes import Change, allowed, what_would_change
+from optimizer.advice_moves import PricedMove, priced_moves
 from optimizer.advice_question import Goal, Question
 from optimizer.advice_ranking import Ranking, rank
 from optimizer.engine import EngineChoice, EngineQuestion, Objective, choose_engine
-from optimizer.fit import FitResult, Miss, Move, find_fits, three_moves
+from optimizer.fit import FitResult, Miss, find_fits
 from optimizer.launch import Command, LaunchRequest, sglang_command, vllm_command
 from optimizer.market import SupplyOption
-from optimizer.memory import Verdict, as_gib_and_gb
+from optimizer.memory import Verdict
 from optimizer.parallel import check_parallel
-from optimizer.roofline import Basis
 
 ENGINE_OBJECTIVE = {Goal.CHAT: Objective.TTFT_P99, Goal.BATCH: Objective.COST}
-
-
-@dataclass(frozen=True)
-class Card:
-    """One recommendation.
-
-    Attributes:
-        kind: ``cheapest``, ``balanced`` or ``safest``.
-        why: what makes it that, in words.
-    """
-
-    kind: str
-    priced: Priced
-    why: str
-
-
-@dataclass(frozen=True)
-class PricedMove:
-    """One of the articles' three moves, with the money it saves.
-
-    Attributes:
-        usd_per_hour: cheapest hour of the replica after the move.
-        saves_usd_per_hour: against the cheapest hour that fits without it; negative = costs more.
-    """
-
-    move: Move
-    gpu: str
-    gpu_count: int
-    usd_per_hour: Decimal
-    saves_usd_per_hour: Decimal
-
-
-@dataclass(frozen=True)
-class Change:
-    """A change of the question that changes the recommendation.
-
-    Attributes:
-        change: what is asked differently, in words.
-        now: the cheapest answer then; None = nothing meets the question then.
-    """
-
-    change: str
-    now: Priced | None
 
 
 @dataclass(frozen=True)
@@ -125,14 +82,12 @@ def advise(question: Question, options: Sequence[SupplyOption], *, what_if: bool
             f"tensor parallel {question.tensor_parallel}: nothing fits with it on up to"
             f" {question.largest_group} GPUs; what fits uses {', '.join(map(str, splits))}"
         )
-    offers = _allowed(question, options)
-    providers = _providers(options)
-    ranking = rank(
-        question, fits, offers, enough=lambda found, bound: _enough(found, bound, providers)
-    )
+    offers = allowed(options, spot=question.spot_ok)
+    sellers = Sellers(options)
+    ranking = rank(question, fits, offers, enough=partial(settles_cards, sellers=sellers))
     if not ranking.candidates:
         raise _too_slow(question, ranking)
-    chosen = _cards(ranking.priced, providers)
+    chosen = choose_cards(ranking.priced, sellers)
     by_kind = {card.kind: card.priced.candidate for card in chosen}
     recommended = (
         by_kind.get("balanced")
@@ -148,88 +103,32 @@ def advise(question: Question, options: Sequence[SupplyOption], *, what_if: bool
         cards=chosen,
         engine=engine,
         launch=_launch(question, recommended),
-        moves=_moves(question, fits, offers),
-        changes=_changes(question, options, chosen) if what_if else (),
-        warnings=(*question.warnings, *_warnings(recommended, ranking, chosen), *trouble),
+        moves=priced_moves(question, fits, offers),
+        changes=what_would_change(question, options, ranking.priced) if what_if else (),
+        warnings=(*question.warnings, *_warnings(question, recommended, ranking, chosen), *trouble),
     )
 
 
-def _allowed(question: Question, options: Sequence[SupplyOption]) -> Offers:
-    return Offers(option for option in options if question.spot_ok or not option.is_spot)
-
-
-def _providers(options: Sequence[SupplyOption]) -> dict[str, set[str]]:
-    """Who sells each card on demand, private hosts aside."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for option in options:
-        if not option.is_spot and option.tier != "community":
-            found[option.gpu].add(option.provider)
-    return found
-
-
-def _is_safe(item: Priced, providers: dict[str, set[str]]) -> bool:
-    return (
-        not item.option.is_spot
-        and item.option.tier != "community"
-        and item.candidate.memory.verdict is Verdict.FITS
-        and item.candidate.speed.basis is not Basis.EXTRAPOLATED
-        and len(providers[item.option.gpu]) > 1
+def engine_question(question: Question, chosen: Candidate) -> EngineQuestion:
+    """What decides between the engines on the recommended replica."""
+    return EngineQuestion(
+        model=question.model,
+        gpu=chosen.gpu,
+        overlap=question.overlap,
+        users=question.concurrency,
+        prefill_share=chosen.speed.prefill_share,
+        input_tokens=question.prompt,
+        output_tokens=question.answer,
+        objective=ENGINE_OBJECTIVE[question.goal],
+        today=question.today,
     )
-
-
-def _enough(found: Sequence[Priced], bound: float, providers: dict[str, set[str]]) -> bool:
-    """Whether no group left can be the cheapest, the balanced or the safest."""
-    sure = [item for item in found if item.candidate.memory.verdict is Verdict.FITS]
-    safe = [item for item in sure if _is_safe(item, providers)]
-    if not sure or not safe:
-        return False
-    return bound >= max(
-        float(min(item.usd_per_million for item in found)),
-        float(min(item.worst_usd_per_million for item in sure)),
-        float(min(item.usd_per_million for item in safe)),
-    )
-
-
-def _cards(priced: Sequence[Priced], providers: dict[str, set[str]]) -> tuple[Card, ...]:
-    if not priced:
-        return ()
-    chosen = [Card("cheapest", priced[0], "lowest cost per token within the limits")]
-    sure = [item for item in priced if item.candidate.memory.verdict is Verdict.FITS]
-    if sure:
-        best = min(sure, key=lambda item: item.worst_usd_per_million)
-        why = "lowest cost per token if the speed is at the low end of its band; memory fits surely"
-        chosen.append(Card("balanced", best, why))
-    safe = [item for item in sure if _is_safe(item, providers)]
-    firm = safe or [item for item in sure if not item.option.is_spot]
-    if firm:
-        best = min(firm, key=lambda item: item.usd_per_million)
-        sellers = len(providers[best.option.gpu])
-        why = (
-            f"on demand, from {sellers} provider{'s' * (sellers != 1)}, memory fits surely, speed"
-            f" {best.candidate.speed.basis.value}"
-        )
-        chosen.append(Card("safest", best, why))
-    return tuple(chosen)
 
 
 def _engine(question: Question, chosen: Candidate) -> tuple[EngineChoice | None, list[str]]:
     try:
-        choice = choose_engine(
-            EngineQuestion(
-                model=question.model,
-                gpu=chosen.gpu,
-                overlap=question.overlap,
-                users=question.concurrency,
-                prefill_share=chosen.speed.prefill_share,
-                input_tokens=question.prompt,
-                output_tokens=question.answer,
-                objective=ENGINE_OBJECTIVE[question.goal],
-                today=question.today,
-            )
-        )
+        return choose_engine(engine_question(question, chosen)), []
     except InputError as error:
         return None, [str(error)]
-    return choice, []
 
 
 def _launch(question: Question, chosen: Candidate) -> tuple[Command, ...]:
@@ -248,110 +147,20 @@ def _launch(question: Question, chosen: Candidate) -> tuple[Command, ...]:
     return vllm_command(request), sglang_command(request)
 
 
-def _moves(question: Question, fits: FitResult, offers: Offers) -> tuple[PricedMove, ...]:
-    """What would let the cheapest card that misses the need carry it after all."""
-    hours = {
-        (report.gpu.id, report.gpu_count): hour
-        for report in fits.smallest_by_gpu().values()
-        if (hour := offers.cheapest_hour(report.gpu.id, report.gpu_count)) is not None
-    }
-    misses = [
-        (hour, miss)
-        for miss in fits.misses
-        if miss.missing_bytes is not None
-        and (hour := offers.cheapest_hour(miss.gpu.id, miss.gpu_count)) is not None
-    ]
-    if not hours or not misses:
-        return ()
-    cheapest = min(hours.values())
-    below = [pair for pair in misses if pair[0] < cheapest] or misses
-    # The nearest to fitting among those that would be cheaper.
-    _, start = min(below, key=lambda pair: (pair[1].missing_bytes or 0, pair[0], pair[1].gpu.id))
-    found = []
-    for move in three_moves(question.memory(), start.gpu, start.gpu_count, gpus=cards(question)):
-        priced = [
-            (hour, report.gpu.id, report.gpu_count)
-            for report in move.reports
-            if (hour := offers.cheapest_hour(report.gpu.id, report.gpu_count)) is not None
-        ]
-        if priced:
-            hour, gpu, count = min(priced)
-            found.append(PricedMove(move, gpu, count, hour, cheapest - hour))
-    return tuple(found)
-
-
-def _variations(question: Question) -> list[tuple[str, dict[str, Any]]]:
-    model = question.model
-    other_market = "only on-demand" if question.spot_ok else "spot allowed"
-    found: list[tuple[str, dict[str, Any]]] = [(other_market, {"spot_ok": not question.spot_ok})]
-    other = Goal.BATCH if question.goal is Goal.CHAT else Goal.CHAT
-    found.append((f"{other.value} instead of {question.goal.value}", {"goal": other}))
-    for factor in (4, 0.25):
-        users = int(question.concurrency * factor)
-        if users >= 1:
-            found.append((f"{users} requests at a time", {"concurrency": users}))
-    longer, shorter = question.context * 4, question.context // 4
-    if longer <= model.max_context:
-        found.append((f"a context of {longer:,} tokens", {"context": longer}))
-    if shorter >= question.prompt + question.answer:
-        found.append((f"a context of {shorter:,} tokens", {"context": shorter}))
-    if question.kv == "bf16":
-        found.append(("the cache in fp8", {"kv": "fp8"}))
-    if question.format in {"bf16", "fp16"}:
-        found.append(("weights in fp8", {"weights": "fp8"}))
-        found.append(("weights in 4 bits (awq)", {"weights": "awq"}))
-    if question.overlap < 0.5:
-        found.append(("60 % of the prompts shared", {"overlap": 0.6}))
-    return found
-
-
-def _changes(
-    question: Question, options: Sequence[SupplyOption], chosen: Sequence[Card]
-) -> tuple[Change, ...]:
-    """Ask again with one thing changed; keep what changes the cheapest answer."""
-    if not chosen:
-        return ()
-    base = chosen[0].priced
-    sold = {option.gpu for option in options}
-    wanted = [gpu for gpu in cards(question) if gpu.id in sold]
-    found = []
-    for text, values in _variations(question):
-        try:
-            asked = replace(question, **values)
-            offers = _allowed(asked, options)
-            fits = find_fits(
-                asked.memory(),
-                gpus=wanted,
-                largest_group=asked.largest_group,
-                counts=offers.counts(),
-            )
-            ranking = rank(
-                asked,
-                fits,
-                offers,
-                enough=lambda items, bound: (
-                    bool(items) and bound >= float(min(item.usd_per_million for item in items))
-                ),
-            )
-        except InputError:
-            continue  # a variation that the model cannot do is no choice of the user's
-        now = ranking.priced[0] if ranking.priced else None
-        if now is None or _shape(now) != _shape(base):
-            found.append(Change(text, now))
-    return tuple(found)
-
-
-def _shape(item: Priced) -> tuple[str, int, bool]:
-    return item.option.gpu, item.candidate.gpu_count, item.option.is_spot
-
-
-def _warnings(recommended: Candidate, ranking: Ranking, chosen: Sequence[Card]) -> list[str]:
+def _warnings(
+    question: Question, recommended: Candidate, ranking: Ranking, chosen: Sequence[Card]
+) -> list[str]:
     lines = list(recommended.memory.warnings)
     lines += [f"speed: {note}" for note in recommended.speed.notes]
     if recommended.memory.verdict is Verdict.TIGHT:
         lines.append("memory is tight: the band of the prediction crosses the need; try it first")
     if not chosen:
         lines.append("no current offer of a card that fits: nothing is priced")
+    if lacking := without_kernel(question):
+        lines.append(
+            f"left out, vLLM has no kernel for {question.format} weights there: "
+            + ", ".join(gpu.name for gpu in lacking)
+        )
     if ranking.unknown:
         names = sorted({catalogue()[report.gpu.id].name for report, _ in ranking.unknown})
         lines.append(f"not ranked, their speed is not known: {', '.join(names)}")
@@ -383,16 +192,4 @@ def _too_slow(question: Question, ranking: Ranking) -> PlanInfeasible:
         "what fits is too slow: no group of cards keeps " + " and ".join(words or ["the limits"]),
         limits=[f"tried {tried}"] if tried else [why for _, why in ranking.unknown[:3]],
         relaxations=["--latency batch, or larger --ttft-ms and --tpot-ms", "narrower weights"],
-    )
-
-
-def memory_words(candidate: Candidate) -> str:
-    """The memory of one replica in a sentence, both units."""
-    memory = candidate.memory
-    count = memory.gpu_count
-    parts = memory.parts
-    return (
-        f"weights {as_gib_and_gb(memory.weights.total)}, cache"
-        f" {as_gib_and_gb(parts['kv_cache'] * count)}, overhead"
-        f" {as_gib_and_gb(parts['overhead'] * count)} on {count} x {memory.gpu.name}"
     )

@@ -9,13 +9,11 @@ import typer
 
 from core.errors import InputError
 from service.commands.options import Csv, Json, ProviderNames, one_format, provider_names, read_gpu
-from service.output import print_csv, print_json, print_table, say
+from service.output import print_csv, print_json
 
 if TYPE_CHECKING:
     from optimizer.advice_question import Question
     from optimizer.models import ModelSpec
-
-BAR_WIDTH = 48
 
 
 def advise(
@@ -82,6 +80,7 @@ def advise(
     from optimizer.advice_json import to_json
     from optimizer.advise import advise as answer
     from optimizer.supply import read_supply
+    from service.advice_text import print_advice
     from service.context import make_context
 
     one_format(json=json, csv=csv)
@@ -117,10 +116,17 @@ def advise(
     if json:
         print_json(document)
     elif csv:
-        rows = [{**offer, **offer.pop("tokens")} for offer in document["offers"]]
+        rows = [_flat(offer) for offer in document["offers"]]
         print_csv(list(rows[0]) if rows else ["provider"], rows)
     else:
-        _print(document)
+        print_advice(document, context_.clock.now())
+
+
+def _flat(offer: dict[str, Any]) -> dict[str, Any]:
+    """An offer as one row: its costs of tokens beside the rest."""
+    full = {f"{key}_when_full": value for key, value in offer["tokens_when_full"].items()}
+    rest = {k: v for k, v in offer.items() if k not in {"tokens", "tokens_when_full"}}
+    return {**rest, **offer["tokens"], **full}
 
 
 def _about_prices(origin: str, as_of: object, left_out: object) -> list[str]:
@@ -251,130 +257,3 @@ def read_trace_file(path: Path) -> Any:
                 rows.append(row)
         return read_trace(rows)
     return read_trace(csv.DictReader(lines))
-
-
-def _print(document: dict[str, Any]) -> None:
-    typer.echo(document["summary"])
-    typer.echo("")
-    _print_memory(document["memory"])
-    if document["cards"]:
-        print_table(
-            [
-                ("kind", "answer"), ("card", "GPUs"), ("option", "option"), ("place", "where"),
-                ("price", "USD/h"), ("rps", "requests/s>"), ("ttft", "TTFT p99 s>"),
-                ("tpot", "ms/token>"), ("million", "USD/1M tokens>"), ("month", "USD/month>"),
-                ("load", "load min>"), ("as_of", "price of"),
-            ],
-            [_card_row(card) for card in document["cards"]],
-        )  # fmt: skip
-        for card in document["cards"]:
-            typer.echo(f"{card['kind']:<9} {card['why']}")
-    full = document["recommended"]["full_speed"]
-    lines = [
-        "",
-        f"speed     {full['output_tokens_per_second']:,} output tokens/s with {full['users']} users"
-        f" ({full['low']:,} to {full['high']:,}, {full['basis']}), bound by {full['bound_by']}",
-        f"load      {document['load_minutes']:.1f} minutes to serve on a fresh machine: "
-        + ", ".join(f"{k} {v:g} s" for k, v in document["load"]["parts_seconds"].items() if v),
-    ]
-    if document["engine"]:
-        engine = document["engine"]
-        lines.append(
-            f"engine    {engine['choice']} (run {engine['run']}; confidence {engine['confidence']})"
-        )
-        lines += [f"          {reason}" for reason in engine["reasons"]]
-    if document["offers"]:
-        cost = document["cards"][0]["offer"]["tokens"] if document["cards"] else None
-        if cost:
-            lines.append(
-                f"tokens    cheapest: {cost['usd_per_million']} USD per million tokens"
-                f" ({cost['usd_per_1k']} per thousand); split: {cost['usd_per_million_input']} in,"
-                f" {cost['usd_per_million_output']} out"
-            )
-    typer.echo("\n".join(lines))
-    _print_fits(document)
-    for move in document["moves"]:
-        if float(move["saves_usd_per_hour"]) <= 0:
-            continue
-        typer.echo(
-            f"move      {move['kind']}: {move['change']} -> {move['gpu_count']} x {move['gpu']} at"
-            f" {move['usd_per_hour']} USD/h, saves {move['saves_usd_per_hour']} USD/h"
-        )
-    for item in document["what_would_change"]:
-        now = item["answer"]
-        told = (
-            "nothing meets the question"
-            if now is None
-            else f"{now['gpu_count']} x {now['gpu']} {now['purchase_option'].replace('_', '-')},"
-            f" {now['usd_per_million']} USD/1M"
-        )
-        typer.echo(f"changes   {item['change']}: {told}")
-    typer.echo("")
-    for engine_name, command in document["launch"].items():
-        typer.echo(f"# {engine_name} {command['version']}\n{command['plain']}")
-    typer.echo("")
-    for line in document["warnings"]:
-        typer.echo(f"warning  {line}")
-    say()
-
-
-def _card_row(card: dict[str, Any]) -> dict[str, object]:
-    offer, candidate = card["offer"], card["candidate"]
-    return {
-        "kind": card["kind"],
-        "card": f"{candidate['gpu_count']} x {candidate['gpu_name']}",
-        "option": offer["purchase_option"].replace("_", "-"),
-        "place": f"{offer['provider']} {offer['zone'] or offer['region']}",
-        "price": offer["usd_per_hour"],
-        "rps": f"{candidate['requests_per_second']:.2f}",
-        "ttft": f"{candidate['ttft_p99_seconds']:.2f}",
-        "tpot": f"{candidate['tpot_seconds'] * 1000:.1f}",
-        "million": f"{float(offer['tokens']['usd_per_million']):.4f}",
-        "month": f"{float(offer['usd_per_month']):,.0f}",
-        "load": f"{card['load_minutes']:.1f}",
-        "as_of": offer["price_as_of"][:10],
-    }
-
-
-def _print_memory(memory: dict[str, Any]) -> None:
-    each = memory["per_gpu"]
-    typer.echo(
-        f"memory    {memory['gpu_count']} x {memory['gpu']} ({each['usable_gib']:g} GiB usable"
-        f" each, vLLM takes {memory['gpu_memory_utilization']:.0%}): {memory['verdict']}, give or"
-        f" take {memory['band_gib']:g} GiB"
-    )
-    parts = [
-        ("weights", each["weights_gib"], "#"), ("KV cache", each["kv_cache_gib"], "="),
-        ("overhead", each["overhead_gib"], "+"), ("free", max(0.0, each["free_gib"]), "."),
-        ("outside", each["outside_budget_gib"], " "),
-    ]  # fmt: skip
-    whole = sum(size for _, size, _ in parts) or 1.0
-    bar = "".join(mark * round(BAR_WIDTH * size / whole) for _, size, mark in parts)
-    typer.echo(f"          [{bar}]")
-    typer.echo(
-        "          " + ", ".join(f"{name} {size:.2f} GiB {mark!r}" for name, size, mark in parts)
-    )
-    typer.echo(
-        f"          whole model: weights {memory['weights_gib']} GiB ({memory['weights_gb']} GB),"
-        f" cache {memory['kv_cache_gib']} GiB ({memory['kv_cache_gb']} GB) at"
-        f" {memory['kv_bytes_per_token']:,} bytes a token; room for"
-        f" {memory['max_concurrency']:g} such requests or {memory['max_context_tokens']:,} tokens"
-    )
-    quick = memory["quick_rule"]
-    verdict = "fits" if quick["fits"] else "does not fit"
-    typer.echo(
-        f"          rule of thumb: {quick['total_gb']:g} GB of {quick['vram_gb']:g} GB, {verdict}"
-        + "".join(f"; {why}" for why in quick["differs_because"])
-    )
-    typer.echo("")
-
-
-def _print_fits(document: dict[str, Any]) -> None:
-    print_table(
-        [
-            ("gpu", "fits on"), ("gpu_count", "GPUs>"), ("tensor_parallel", "TP>"),
-            ("verdict", "verdict"), ("headroom_gib", "headroom GiB>"),
-            ("max_concurrency", "requests>"), ("max_context_tokens", "largest context>"),
-        ],
-        document["fits"][:12],
-    )  # fmt: skip

@@ -40,6 +40,7 @@ def sized(values: dict[str, Any], house: Context) -> dict[str, Any]:
             "input_tokens": _whole(values.get("tokens_in")),
             "output_tokens": _whole(values.get("tokens_out")),
             "goal": values.get("latency") or "chat",
+            "always_full": True,
             "gpus": cards(",".join(gpus) if isinstance(gpus, list) else gpus),
             "today": house.clock.now().date(),
         },

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = Path(sys.executable).parent
 SPOTFLOOR = SCRIPTS / "spotfloor"
-PACKAGES = ("core", "db", "pricing", "optimizer", "dashboard", "service")
+PACKAGES = ("core", "db", "pricing", "optimizer", "notify", "dashboard", "service")
 
 # In an unpacked archive there is no git to ask; these folders are never part of the source.
 _NOT_SOURCE = {

@@ -15,9 +15,13 @@ from core import gpus
 from core.errors import InputError, PlanInfeasible
 from core.units import GIB
 from optimizer import models
+from optimizer.advice_cards import recommended
+from optimizer.advice_changes import shape
 from optimizer.advice_json import to_json
+from optimizer.advice_pricing import Priced
 from optimizer.advice_question import Goal, Question
 from optimizer.advise import Advice, advise
+from optimizer.kernels import lacks_kernel
 from optimizer.market import SupplyOption
 from optimizer.memory import Verdict
 from tests.optimizer.fleets import AS_OF
@@ -104,12 +108,30 @@ def test_memory_of_llama_8b_is_as_worked_by_hand() -> None:
     assert sum(each[part] for part in parts) == pytest.approx(each["usable_gib"], abs=0.01)
 
 
-def test_the_cost_of_a_token_is_the_hour_over_its_tokens() -> None:
-    found = answer(asked(spot_ok=False, gpus=("l40s",)))
+def test_of_a_batch_a_token_costs_the_hour_over_all_that_a_replica_serves() -> None:
+    found = answer(asked(spot_ok=False, gpus=("l40s",), goal=Goal.BATCH))
     item = found.cards[0].priced
     candidate = item.candidate
     per_hour = candidate.requests_per_s * 3600 * (1000 + 250)
     assert float(item.usd_per_million) == pytest.approx(0.90 / per_hour * 1e6, rel=1e-6)
+    assert item.cost == item.full_cost
+
+
+def test_of_a_chat_a_token_costs_the_hour_over_what_so_many_users_send() -> None:
+    found = answer(asked(spot_ok=False, gpus=("l40s",)))
+    item = found.cards[0].priced
+    # 16 users, each request 3 s + 250 tokens x 60 ms = 18 s: 16 / 18 requests a second.
+    per_hour = 16 / 18 * 3600 * (1000 + 250)
+    assert item.needed == 1
+    assert float(item.usd_per_million) == pytest.approx(0.90 / per_hour * 1e6, rel=1e-6)
+    full = item.candidate.requests_per_s * 3600 * (1000 + 250)
+    assert float(item.full_cost.total) == pytest.approx(0.90 / full * 1e6, rel=1e-6)
+
+
+def test_a_fleet_that_shares_its_traffic_prices_full_replicas() -> None:
+    found = answer(asked(spot_ok=False, gpus=("l40s",), always_full=True))
+    item = found.cards[0].priced
+    assert item.cost == item.full_cost
 
 
 def test_asked_traffic_takes_whole_replicas_and_is_billed_for_them() -> None:
@@ -188,18 +210,91 @@ def test_moves_let_a_cheaper_card_carry_the_need_and_name_the_saving() -> None:
         assert move.saves_usd_per_hour == Decimal("0.90") - move.usd_per_hour
 
 
-def test_what_would_change_is_computed_and_really_changes_the_answer() -> None:
+def best(question: Question, market: list[SupplyOption] | None = None) -> Priced | None:
+    """What the advisor recommends when it looks at all that fits."""
+    try:
+        found = answer(question, market)
+    except PlanInfeasible:
+        return None
+    return recommended(found.ranking.priced)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {},
+        {"goal": Goal.BATCH, "concurrency": 64},
+        {"requests_per_s": 12.0, "spot_ok": False},
+        {"model": BIG, "weights": "fp8"},
+    ],
+    ids=str,
+)
+def test_what_would_change_is_what_the_changed_question_is_answered(
+    question: dict[str, Any],
+) -> None:
+    found = advise(asked(**question), MARKET)
+    base = recommended(found.ranking.priced)
+    assert base is not None
+    known = {change.change: change.now for change in found.changes}
+    assert known
+    assert all(now is None or shape(now) != shape(base) for now in known.values())
+    users = asked(**question).concurrency
+    one_step: list[tuple[str, dict[str, Any]]] = [
+        ("only on-demand", {"spot_ok": False}),
+        ("batch instead of chat", {"goal": Goal.BATCH}),
+        ("the cache in fp8", {"kv": "fp8"}),
+        (f"{users * 2} requests at a time", {"concurrency": users * 2}),
+        (f"{users // 2} requests at a time", {"concurrency": users // 2}),
+        ("a context of 16,384 tokens", {"context": 16_384}),
+        ("a context of 4,096 tokens", {"context": 4096}),
+    ]
+    for text, values in one_step:
+        again = best(asked(**(question | values)))
+        if text in known:
+            now = known[text]
+            assert (now is None) == (again is None)
+            if now is not None and again is not None:
+                assert now.worst_usd_per_million == again.worst_usd_per_million
+        else:
+            assert again is not None
+            assert shape(again) == shape(base)
+
+
+def test_above_the_price_that_is_named_something_else_is_recommended() -> None:
+    found = advise(asked(spot_ok=False), MARKET)
+    base = recommended(found.ranking.priced)
+    assert base is not None
+    (change,) = [c for c in found.changes if "USD/h a replica" in c.change]
+    limit = Decimal(change.change.split("more than ")[1].split()[0])
+    assert limit > base.list_usd_per_replica_hour
+    for share, stays in (("0.99", True), ("1.01", False)):
+        factor = limit * Decimal(share) / base.list_usd_per_replica_hour
+        dearer = [
+            dataclasses.replace(o, usd_per_instance_hour=o.usd_per_instance_hour * factor)
+            if o.gpu == base.option.gpu
+            else o
+            for o in MARKET
+        ]
+        now = best(asked(spot_ok=False), dearer)
+        assert now is not None
+        assert (shape(now) == shape(base)) is stays
+
+
+def test_beyond_the_losses_that_are_named_spot_is_not_recommended() -> None:
     found = advise(asked(), MARKET)
-    base = found.cards[0].priced
-    assert found.changes
-    for change in found.changes:
-        now = change.now
-        assert now is None or (
-            now.option.gpu, now.candidate.gpu_count, now.option.is_spot,
-        ) != (base.option.gpu, base.candidate.gpu_count, base.option.is_spot)  # fmt: skip
-    (firm,) = [c for c in found.changes if c.change == "only on-demand"]
-    assert firm.now is not None
-    assert firm.now.usd_per_million == cheapest(asked(spot_ok=False))
+    base = recommended(found.ranking.priced)
+    assert base is not None
+    assert base.option.is_spot
+    (change,) = [c for c in found.changes if "preemptions an hour" in c.change]
+    limit = float(change.change.split("more than ")[1].split()[0])
+    for share, spot in ((0.9, True), (1.1, False)):
+        riskier = [
+            dataclasses.replace(o, hazard_per_hour=limit * share) if o.is_spot else o
+            for o in MARKET
+        ]
+        now = best(asked(), riskier)
+        assert now is not None
+        assert now.option.is_spot is spot
 
 
 # --- laws --------------------------------------------------------------------------------------
@@ -280,6 +375,31 @@ def test_limits_that_no_card_keeps_are_named() -> None:
     with pytest.raises(PlanInfeasible, match=r"0\.1 ms per token") as caught:
         answer(asked(tpot_s=0.0001))
     assert any("tried" in line for line in caught.value.limits)
+
+
+@pytest.mark.parametrize(
+    ("weights", "card", "runs"),
+    [
+        ("awq", "v100-16gb", False),
+        ("awq", "t4", True),
+        ("gptq", "v100-16gb", True),
+        ("int8", "v100-16gb", False),
+        ("fp8", "a100-80gb-sxm", True),
+        ("awq", "mi300x", False),
+        ("fp8", "mi300x", True),
+        ("fp8", "mi250", False),
+        ("bf16", "mi250", True),
+    ],
+)
+def test_formats_run_where_vllm_has_kernels_for_them(weights: str, card: str, runs: bool) -> None:
+    # vLLM's documentation, "Quantization", table of supported hardware.
+    assert lacks_kernel(weights, gpus.gpu(card)) is not runs
+    question = asked(weights=weights, gpus=(card,), concurrency=1, context=2048)
+    if runs:
+        assert answer(question, []).recommended.gpu.id == card
+    else:
+        with pytest.raises(InputError, match=f"weights {weights}: vLLM has no kernel"):
+            answer(question, [])
 
 
 def test_cards_that_no_engine_runs_on_are_refused_by_name() -> None:

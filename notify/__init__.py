@@ -1,0 +1,1 @@
+"""Who to tell: alert rules, deliveries, channels and digests."""
