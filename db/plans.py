@@ -9,7 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -113,11 +113,8 @@ def watch_plan(session: Session, plan_id: str, since: datetime | None) -> bool:
 
 def delete_plan(session: Session, plan_id: str) -> bool:
     """Forget a plan and its repricings; False when there is no such plan."""
-    row = session.get(PlanRow, plan_id)
-    if row is None:
-        return False
-    session.delete(row)
-    return True
+    gone = session.scalars(delete(PlanRow).where(PlanRow.id == plan_id).returning(PlanRow.id))
+    return gone.first() is not None
 
 
 def record_repricing(session: Session, found: Repricing) -> None:
