@@ -18,6 +18,7 @@ from optimizer.fleet import (
     Blocks,
     Counts,
     Market,
+    kept_share,
     make_market,
     served_share,
     solve_fleet,
@@ -162,11 +163,14 @@ def _judged(
 ) -> Candidate:
     """Price a fleet as the plan is priced, and see which promises it keeps."""
     share, worst = served_share(market, blocks, unserved(market, blocks, counts))
-    broken = broken_limits(market, workload.limits, counts.total)
+    broken = broken_limits(market, workload, blocks.demand, counts.total)
     if broken:
         note = f"{note}; breaks the limit on {broken[0]}".removeprefix("; ")
     loss = 1 - workload.availability
     keeps = share >= 1 - loss - _EPSILON and worst >= 1 - HOUR_LOSS * loss - _EPSILON
+    if workload.quantile is not None:
+        kept = kept_share(workload, market, blocks, unserved(market, blocks, counts))
+        keeps = keeps and bool((kept >= workload.quantile - _EPSILON).all())
     usd = cost_of(workload, market, blocks, counts).total
     return Candidate(
         Baseline(name, label, usd, share, worst, note), market, counts, keeps and not broken

@@ -86,22 +86,26 @@ class _BlockSolver:
         program = one_block_program(workload, market)
         self.matrix: csr_array = program.matrix
         self.low, self.high = program.low, program.high
-        self.demand_rows, self.demand_shares = program.demand_rows, program.demand_shares
+        self.program = program
         self.hour_loss = program.hour_loss
         self.cost = program.cost
         self.integrality = program.integrality
         self.weight = np.zeros(len(self.cost))
-        self.weight[-self.states :] = market.states.probability
+        first = self.pools + self.states
+        self.weight[first : first + self.states] = market.states.probability
 
     def solve(self, demand: float, price: float) -> _Column:
         low = self.low.copy()
-        low[self.demand_rows] = demand * self.demand_shares
+        program = self.program
+        low[program.demand_rows] = demand * program.demand_shares + program.demand_amounts
         high = self.high.copy()
+        high[program.loss_rows] = demand * program.loss
         high[-1] = demand * self.hour_loss
         upper = np.full(len(self.cost), np.inf)
         upper[: self.pools] = most_instances(self.market, self.limits, demand)
         if self.market.fallback is None or self.market.phi == 0:
             upper[self.pools : self.pools + self.states] = 0
+        upper[self.pools + 2 * self.states :] = 1
         objective = self.cost + price * self.weight
         solution = milp(
             objective,
@@ -199,17 +203,17 @@ class _Search:
 
     def _next_to(self, column: _Column, demand: float) -> list[_Column]:
         """Columns that differ from one by an instance and keep every limit of an hour."""
-        limits = self.workload.limits
         total = around(column.total)
-        total = total[allowed(self.market, limits, total)]
-        found = judge(self.market, limits, total, demand)
+        total = total[allowed(self.market, self.workload, total, demand)]
+        found = judge(self.market, self.workload, total, demand)
         most = demand * self.solver.hour_loss * (1 + 1e-9) + 1e-9
+        fine = (found.missing <= most) & (found.kept >= (self.workload.quantile or 0) - 1e-9)
         return [
             _Column(
                 found.total[k], found.stand_in[k], float(found.usd[k]), float(found.missing[k]),
                 -np.inf,
             )
-            for k in np.flatnonzero(found.missing <= most)
+            for k in np.flatnonzero(fine)
         ]  # fmt: skip
 
     def polished(self, target: float) -> list[int] | None:

@@ -20,6 +20,8 @@ while spot is lost, u_bs unserved replicas, continuous.
          Σ_i n_ib ≤ N,  Σ_i g_i n_ib ≤ G,  Σ_{i of p} g_i n_ib ≤ Q_p               ∀ b
          the same for what runs in s: A_is n_ib and the stand-ins                  ∀ b, s
          Σ_{i in z} c_i n_ib ≤ share · Σ_i c_i n_ib   for zones and providers      ∀ b
+         n_ib ≤ stock_i;  Σ_i w_i n_ib ≥ share · D_b + amount   (base, standby, survival)  ∀ b
+         u_bs ≤ (1 - T) D_b + M v_bs,  Σ_s π_s v_bs ≤ 1 - q,  v_bs ∈ {0, 1}   (if q is asked) ∀ b
 
 The on-demand base is what runs in every hour: min over b of n_ib.
 
@@ -39,11 +41,11 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, vstack
 
 from core.errors import AppError, PlanInfeasible
-from optimizer.limits import caps, shares
+from optimizer.limits import caps, floors, shares, stocks
 from optimizer.pools import Pool
 from optimizer.risk import Scenarios, scenarios
 from optimizer.slot_risk import PRIOR_STAND_IN_SUCCESS
-from optimizer.workload import Limits, Workload
+from optimizer.workload import SHARES, Limits, Workload
 
 MIP_GAP = 0.001
 NODE_LIMIT = 20_000
@@ -210,11 +212,13 @@ def solve_whole(workload: Workload, market: Market, blocks: Blocks, target: floa
         PlanInfeasible: no fleet meets target and limits.
         AppError: the solver found none in its time.
     """
-    layout = _Layout(market, len(blocks.demand))
+    layout = _Layout(market, len(blocks.demand), quantile=workload.quantile is not None)
     rows = _Rows(layout.size)
     _add_service(rows, layout, market, blocks)
     _add_target(rows, layout, market, blocks, target)
     _add_limits(rows, layout, market, len(blocks.demand), workload)
+    _add_floors(rows, layout, market, blocks, workload)
+    _add_quantile(rows, layout, market, blocks, workload, target)
     solution = milp(
         _objective(layout, market, blocks),
         constraints=rows.constraint(),
@@ -242,24 +246,29 @@ def most_instances(market: Market, limits: Limits, need: float) -> Array:
 
     Limits on shares can ask for instances that serve nothing: they dilute a large one elsewhere.
     """
-    count = need / market.replicas
-    most = np.where(market.is_spot, np.ceil(4 * count) + 1, np.ceil(count))
-    if limits.max_zone_share is not None or limits.max_provider_share is not None:
+    firm = max(need, limits.min_on_demand) + limits.warm_standby
+    most = np.where(
+        market.is_spot,
+        np.ceil(4 * (need + limits.warm_standby) / market.replicas) + 1,
+        np.ceil(firm / market.replicas),
+    )
+    if any(getattr(limits, name) is not None for name in SHARES):
         most = most + np.ceil(market.replicas.max(initial=1.0) / market.replicas)
-    return np.asarray(most, dtype=np.float64)
+    return np.asarray(np.minimum(most, stocks(market)), dtype=np.float64)
 
 
 class _Layout:
     """Where each variable stands in the vector."""
 
-    def __init__(self, market: Market, blocks: int) -> None:
-        self.market, self.blocks = market, blocks
+    def __init__(self, market: Market, blocks: int, *, quantile: bool) -> None:
+        self.market, self.blocks, self.quantile = market, blocks, quantile
         self.pools = len(market.pools)
         self.states = len(market.states.probability)
         self.first_y = self.pools * blocks
         cells = self.states * blocks
         self.first_u = self.first_y + cells
-        self.size = self.first_u + cells
+        self.first_v = self.first_u + cells
+        self.size = self.first_v + (cells if quantile else 0)
 
     def count(self, pool: int, block: int) -> int:
         return pool * self.blocks + block
@@ -270,9 +279,14 @@ class _Layout:
     def u(self, state: int, block: int) -> int:
         return self.first_u + state * self.blocks + block
 
+    def v(self, state: int, block: int) -> int:
+        """1 where a state may serve less than the target."""
+        return self.first_v + state * self.blocks + block
+
     def integrality(self) -> NDArray[np.int64]:
         kinds = np.zeros(self.size, dtype=np.int64)
         kinds[: self.first_y] = 1
+        kinds[self.first_v :] = 1
         return kinds
 
     def upper(self, market: Market, blocks: Blocks, limits: Limits) -> Array:
@@ -283,6 +297,7 @@ class _Layout:
                 bound[self.count(pool, block)] = most[block][pool]
         if market.fallback is None or market.phi == 0:
             bound[self.first_y : self.first_u] = 0
+        bound[self.first_v :] = 1
         return bound
 
     def counts(self, x: Array, gap: float) -> Counts:
@@ -301,6 +316,9 @@ class _Rows:
         self._column: list[int] = []
         self._low: list[float] = []
         self._high: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self._low)
 
     def add(self, terms: Sequence[tuple[int, float]], low: float, high: float) -> None:
         number = len(self._low)
@@ -395,6 +413,51 @@ def _add_limits(
             rows.add(wanted, -np.inf, 0.0)
 
 
+def _add_floors(
+    rows: _Rows, layout: _Layout, market: Market, blocks: Blocks, workload: Workload
+) -> list[tuple[int, float, float]]:
+    """Add the least capacities; returns (row, share of the demand, amount) of each."""
+    added = []
+    for floor in floors(market, workload):
+        for block, need in enumerate(blocks.demand):
+            terms = [(layout.count(k, block), float(w)) for k, w in enumerate(floor.weight)]
+            added.append((len(rows), floor.share, floor.absolute))
+            rows.add(terms, float(floor.share * need + floor.absolute), np.inf)
+    return added
+
+
+def _add_quantile(
+    rows: _Rows,
+    layout: _Layout,
+    market: Market,
+    blocks: Blocks,
+    workload: Workload,
+    target: float,
+) -> list[int]:
+    """Add the rows that keep the target in most states; returns those bounded by the demand."""
+    if workload.quantile is None:
+        return []
+    most = float(max(workload.needed))
+    added = []
+    for block, need in enumerate(blocks.demand):
+        for state in range(layout.states):
+            added.append(len(rows))
+            terms = [(layout.u(state, block), 1.0), (layout.v(state, block), -most)]
+            rows.add(terms, -np.inf, float((1 - target) * need))
+        missed = [
+            (layout.v(state, block), float(probability))
+            for state, probability in enumerate(market.states.probability)
+        ]
+        rows.add(missed, -np.inf, 1 - workload.quantile)
+    return added
+
+
+def kept_share(workload: Workload, market: Market, blocks: Blocks, missing: Array) -> Array:
+    """For each block, the probability of the states in which the target is served."""
+    most = (1 - workload.availability) * blocks.demand * (1 + 1e-9) + 1e-9
+    return np.asarray(market.states.probability @ (missing <= most[None, :]), dtype=np.float64)
+
+
 def unserved(market: Market, blocks: Blocks, counts: Counts) -> Array:
     """Unserved replicas, scenarios × blocks, recomputed from the integer fleet."""
     there = market.availability()
@@ -424,7 +487,9 @@ class BlockProgram:
     """The program of one block of demand 0, in HiGHS's form; hours count as one.
 
     Attributes:
-        demand_rows: rows whose lower bound is the demand times ``demand_shares``.
+        demand_rows: rows whose lower bound is the demand times ``demand_shares`` plus
+            ``demand_amounts``.
+        loss_rows: rows whose upper bound is the demand times ``loss``.
         hour_loss: largest expected share of the demand left unserved; the last row.
     """
 
@@ -433,6 +498,9 @@ class BlockProgram:
     high: Array
     demand_rows: NDArray[np.int64]
     demand_shares: Array
+    demand_amounts: Array
+    loss_rows: NDArray[np.int64]
+    loss: float
     hour_loss: float
     cost: Array
     integrality: NDArray[np.int64]
@@ -441,13 +509,23 @@ class BlockProgram:
 def one_block_program(workload: Workload, market: Market) -> BlockProgram:
     """Build the program of a single block without the target."""
     blocks = Blocks(np.array([0.0]), np.array([1.0]), (0,))
-    layout = _Layout(market, 1)
+    layout = _Layout(market, 1, quantile=workload.quantile is not None)
     rows = _Rows(layout.size)
     _add_service(rows, layout, market, blocks)
     states = np.arange(layout.states, dtype=np.int64) * 3
-    demand_rows = np.concatenate([states, states + 1])
-    shares = np.repeat([1.0, 1 - market.phi], layout.states)
     _add_limits(rows, layout, market, 1, workload)
+    least = _add_floors(rows, layout, market, blocks, workload)
+    demand_rows = np.concatenate(
+        [states, states + 1, np.array([row for row, _, _ in least], dtype=np.int64)]
+    )
+    demand_shares = np.concatenate(
+        [np.repeat([1.0, 1 - market.phi], layout.states), [share for _, share, _ in least]]
+    )
+    amounts = np.concatenate([np.zeros(2 * layout.states), [amount for _, _, amount in least]])
+    target = workload.availability
+    loss_rows = np.array(
+        _add_quantile(rows, layout, market, blocks, workload, target), dtype=np.int64
+    )
     rows.add(_unserved_terms(layout, market, 0), -np.inf, 0.0)
     constraint = rows.constraint()
     return BlockProgram(
@@ -455,7 +533,10 @@ def one_block_program(workload: Workload, market: Market) -> BlockProgram:
         np.asarray(constraint.lb, dtype=np.float64),
         np.asarray(constraint.ub, dtype=np.float64),
         demand_rows,
-        shares,
+        demand_shares,
+        amounts,
+        loss_rows,
+        1 - target,
         HOUR_LOSS * (1 - workload.availability),
         _objective(layout, market, blocks),
         layout.integrality(),
@@ -481,10 +562,12 @@ def relaxed_program(
     workload: Workload, market: Market, blocks: Blocks, target: float
 ) -> RelaxedProgram:
     """Build the linear relaxation of the fleet program."""
-    layout = _Layout(market, len(blocks.demand))
+    layout = _Layout(market, len(blocks.demand), quantile=workload.quantile is not None)
     rows = _Rows(layout.size)
     _add_service(rows, layout, market, blocks)
     _add_limits(rows, layout, market, len(blocks.demand), workload)
+    _add_floors(rows, layout, market, blocks, workload)
+    _add_quantile(rows, layout, market, blocks, workload, target)
     _add_target(rows, layout, market, blocks, target)
     constraint = rows.constraint()
     matrix: Any = constraint.A

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizer.workload import Limits
+from optimizer.workload import Limits, Workload
 
 if TYPE_CHECKING:
     from optimizer.fleet import Market
@@ -33,15 +35,70 @@ def caps(market: Market, limits: Limits) -> list[tuple[str, Array, float]]:
 def shares(market: Market, limits: Limits) -> list[tuple[str, Array]]:
     """The limits on shares of the capacity: name, weight of an instance; the sum must be ≤ 0."""
     found: list[tuple[str, Array]] = []
-    for kind, share, places in (
-        ("zone", limits.max_zone_share, [" ".join(pool.zone) for pool in market.pools]),
-        ("provider", limits.max_provider_share, [p.option.provider for p in market.pools]),
+    for kind, share in (
+        ("zone", limits.max_zone_share),
+        ("region", limits.max_region_share),
+        ("provider", limits.max_provider_share),
+        ("offer", limits.max_pool_share),
     ):
+        places = places_of(market, kind)
         if share is None or share >= 1:
             continue
         for place in sorted(set(places)):
             inside = np.array([float(other == place) for other in places])
             found.append((f"share of {kind} {place}", market.replicas * (inside - share)))
+    return found
+
+
+def places_of(market: Market, kind: str) -> list[str]:
+    """For each pool, the zone, region, provider or offer that it is of."""
+    options = [pool.option for pool in market.pools]
+    if kind == "zone":
+        return [" ".join(option.zone_key) for option in options]
+    if kind == "region":
+        return [f"{option.provider} {option.region}" for option in options]
+    if kind == "provider":
+        return [option.provider for option in options]
+    return [str(option.offer_id) for option in options]
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What a fleet must have at least in every hour: ``weight · n ≥ share · demand + absolute``.
+
+    Attributes:
+        weight: what an instance of each pool gives.
+        share: of the replicas needed in the hour, headroom included.
+        absolute: replicas.
+    """
+
+    name: str
+    weight: Array
+    share: float
+    absolute: float
+
+
+def floors(market: Market, workload: Workload) -> list[Floor]:
+    """The least capacities that apply."""
+    limits = workload.limits
+    found: list[Floor] = []
+    firm = market.replicas * ~market.is_spot
+    capacity = market.replicas * market.serving
+    bare = 1 / (1 + workload.headroom)
+    if limits.min_on_demand > 0:
+        found.append(Floor("on-demand base", firm, 0.0, limits.min_on_demand))
+    if limits.min_on_demand_share > 0:
+        share = limits.min_on_demand_share * bare
+        found.append(Floor("on-demand share", firm, share, 0.0))
+    if limits.warm_standby > 0:
+        found.append(Floor("warm standby", capacity, 1.0, limits.warm_standby))
+        found.append(Floor("warm standby on demand", firm, 0.0, limits.warm_standby))
+    if limits.survive:
+        places = places_of(market, limits.survive)
+        for place in sorted(set(places)):
+            outside = np.array([float(other != place) for other in places])
+            name = f"the loss of {limits.survive} {place}"
+            found.append(Floor(name, capacity * outside, bare, 0.0))
     return found
 
 
@@ -59,7 +116,32 @@ def room_for_stand_ins(market: Market, limits: Limits, total: NDArray[np.int64])
     return room
 
 
-def broken_limits(market: Market, limits: Limits, total: NDArray[np.int64]) -> list[str]:
-    """Names of the limits that a fleet breaks in some hour."""
+def broken_limits(
+    market: Market, workload: Workload, demand: Array, total: NDArray[np.int64]
+) -> list[str]:
+    """Names of the limits that a fleet breaks in some hour.
+
+    Args:
+        demand: replicas needed in each block.
+        total: instances, pools × blocks.
+    """
+    limits = workload.limits
     over = [name for name, weight, most in caps(market, limits) if (weight @ total > most).any()]
-    return over + [name for name, weight in shares(market, limits) if (weight @ total > 1e-9).any()]
+    over += [name for name, weight in shares(market, limits) if (weight @ total > 1e-9).any()]
+    stock = stocks(market)
+    over += ["stock"] if (total > stock[:, None]).any() else []
+    return over + [
+        floor.name
+        for floor in floors(market, workload)
+        if (floor.weight @ total < floor.share * demand + floor.absolute - 1e-9).any()
+    ]
+
+
+def stocks(market: Market) -> Array:
+    """Instances that there are of each pool; infinite where nobody says."""
+    return np.array(
+        [
+            math.inf if pool.option.stock is None else float(pool.option.stock)
+            for pool in market.pools
+        ]
+    )

@@ -30,6 +30,7 @@ class SupplyOption:
         hazard_basis: where that figure comes from, with its n.
         drought_hours: mean time from a preemption until spot is to be had again.
         notice_seconds: warning before a preemption; 0 = none or unknown.
+        stock: instances that there are; None = not stated.
     """
 
     offer_id: int
@@ -55,10 +56,13 @@ class SupplyOption:
     hazard_basis: str = ""
     drought_hours: float = 0.0
     notice_seconds: float = 0.0
+    stock: int | None = None
 
     def __post_init__(self) -> None:
         if not self.usd_per_instance_hour.is_finite() or self.usd_per_instance_hour <= 0:
             raise ValueError(f"offer {self.offer_id}: a price must be above zero and finite")
+        if self.stock is not None and self.stock < 0:
+            raise ValueError(f"offer {self.offer_id}: stock {self.stock}; must be at least 0")
         for name in ("hazard_per_hour", "drought_hours", "notice_seconds"):
             value = getattr(self, name)
             if not math.isfinite(value) or value < 0:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizer.fleet import Array, Market
-from optimizer.limits import caps, room_for_stand_ins, shares
-from optimizer.workload import Limits
+from optimizer.fleet import Array, Market, most_instances
+from optimizer.limits import caps, floors, room_for_stand_ins, shares
+from optimizer.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,14 @@ class Judged:
         stand_in: replicas asked for, fleets × scenarios.
         usd: per hour.
         missing: expected unserved replicas.
+        kept: probability of the states in which the target is served.
     """
 
     total: NDArray[np.int64]
     stand_in: Array
     usd: Array
     missing: Array
+    kept: Array
 
 
 def around(total: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -43,17 +45,22 @@ def around(total: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([more, less, moved])
 
 
-def allowed(market: Market, limits: Limits, total: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which fleets (rows of ``total``) break no limit."""
-    fine = np.ones(len(total), dtype=bool)
+def allowed(
+    market: Market, workload: Workload, total: NDArray[np.int64], demand: float
+) -> NDArray[np.bool_]:
+    """Which fleets (rows of ``total``) break no limit in an hour of that demand."""
+    limits = workload.limits
+    fine = (total <= most_instances(market, limits, demand)[None, :]).all(axis=1)
     for _, weight, most in caps(market, limits):
         fine &= total @ weight <= most + 1e-9
     for _, weight in shares(market, limits):
         fine &= total @ weight <= 1e-9
-    return fine
+    for floor in floors(market, workload):
+        fine &= total @ floor.weight >= floor.share * demand + floor.absolute - 1e-9
+    return np.asarray(fine, dtype=np.bool_)
 
 
-def judge(market: Market, limits: Limits, total: NDArray[np.int64], demand: float) -> Judged:
+def judge(market: Market, workload: Workload, total: NDArray[np.int64], demand: float) -> Judged:
     """Price fleets of one hour and count what they leave unserved.
 
     Of stand-ins as many are asked for as help: up to the shortage, to what spot lost, and to the
@@ -69,9 +76,10 @@ def judge(market: Market, limits: Limits, total: NDArray[np.int64], demand: floa
     gone = np.where(market.is_spot[None, :], 1.0 - there, 0.0) * market.replicas[None, :]
     stand_in = np.zeros_like(short)
     if market.fallback is not None and market.phi > 0:
-        room = room_for_stand_ins(market, limits, total.T).T
+        room = room_for_stand_ins(market, workload.limits, total.T).T
         stand_in = np.minimum(np.minimum(short, total @ gone.T), np.maximum(room, 0.0))
     missing = np.maximum(short - market.phi * stand_in, (1 - market.phi) * short)
     probability = market.states.probability
     usd = total @ market.usd + market.stand_in_usd() * (stand_in @ probability)
-    return Judged(total, stand_in, usd, missing @ probability)
+    most = (1 - workload.availability) * demand * (1 + 1e-9) + 1e-9
+    return Judged(total, stand_in, usd, missing @ probability, (missing <= most) @ probability)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -15,7 +15,7 @@ from typing import Any
 from core.clock import iso
 from core.errors import PlanInfeasible
 from core.money import plain
-from optimizer import explain
+from optimizer import explain, obstacles
 from optimizer.baselines import Baseline, Candidate, candidates
 from optimizer.costing import Cost, cost_of, preemptions_per_day
 from optimizer.fleet import (
@@ -163,7 +163,7 @@ def solve_plan(
     """
     pools = make_pools(workload, options)
     if not pools:
-        raise explain.infeasible(workload, options, pools, lambda _: Decimal(0), left_out or {})
+        raise obstacles.infeasible(workload, options, pools, lambda _: Decimal(0), left_out or {})
     blocks = merge_blocks(workload)
     rate = workload.egress_gb_per_month / max(workload.replica_hours_per_month, 1e-9)
     market = make_market(workload, _considered(workload, pools, rate), rate)
@@ -178,7 +178,7 @@ def solve_plan(
             other = make_market(changed, _considered(changed, pools, rate), rate)
             return cost_of(changed, other, blocks, solve_fleet(changed, other, blocks)).total
 
-        raise explain.infeasible(workload, options, pools, again, left_out or {}) from None
+        raise obstacles.infeasible(workload, options, pools, again, left_out or {}) from None
     assert counts is not None, "the first target is reached, or PlanInfeasible was raised"
     compared = candidates(workload, market, pools, blocks, rate)
     own = cost_of(workload, market, blocks, counts).total
@@ -186,6 +186,10 @@ def solve_plan(
     better = _cheaper(compared, own)
     if better is not None and better.counts is not None:
         market, counts, easier_counts = better.market, better.counts, None
+    budget = workload.limits.max_usd_per_month
+    own = cost_of(workload, market, blocks, counts).total
+    if budget is not None and own > exact(budget):
+        raise obstacles.above_budget(workload, own, _afford(workload, pools, rate, blocks))
     notes = explain.warnings(
         workload, _chosen(market, counts), left_out or {}, options=options, now=now
     )
@@ -193,6 +197,22 @@ def solve_plan(
         workload, market, blocks, counts, easier_counts, [c.baseline for c in compared], pools,
         snapshot_id=snapshot_id, prices_as_of=prices_as_of, notes=notes,
     )  # fmt: skip
+
+
+def _afford(
+    workload: Workload, pools: Sequence[Pool], rate: float, blocks: Blocks
+) -> Callable[[float], Decimal | None]:
+    """USD a month at another served share, None where no fleet reaches it."""
+
+    def usd(target: float) -> Decimal | None:
+        changed = replace(workload, availability=target)
+        market = make_market(changed, _considered(changed, pools, rate), rate)
+        try:
+            return cost_of(changed, market, blocks, solve_fleet(changed, market, blocks)).total
+        except PlanInfeasible:
+            return None
+
+    return usd
 
 
 def _considered(workload: Workload, pools: Sequence[Pool], rate: float) -> list[Pool]:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from core.egress import bill, volume_in
 from optimizer.market import SupplyOption, ZoneKey
 from optimizer.slot_risk import SlotRisk, slot_risk
-from optimizer.workload import Limits, Workload
+from optimizer.workload import SHARES, Limits, Workload
 
 UNKNOWN_EGRESS_USD_PER_GB = 0.12
 """Assumed where no source states a traffic price: the dearest common list price (Google Cloud,
@@ -110,11 +110,15 @@ def worthwhile(workload: Workload, pools: Sequence[Pool], gb_per_replica_hour: f
         if not _limited(workload.limits):
             return ""
         option = pool.option
-        zone = option.zone if workload.limits.max_zone_share is not None else ""
+        zone = option.zone if _by_zone(workload.limits) else ""
         return (option.provider, option.region, zone, option.gpu, option.gpu_count)
 
+    if workload.limits.max_pool_share is not None:
+        return list(pools)
     cheapest: dict[object, float] = {}
     for pool in pools:
+        if pool.option.stock is not None:
+            continue
         if not pool.option.is_spot:
             cheapest[place(pool)] = min(cost(pool), cheapest.get(place(pool), math.inf))
     return [
@@ -133,8 +137,11 @@ def pruned(workload: Workload, pools: Sequence[Pool], gb_per_replica_hour: float
     is spot of the same zone with as long lives and as short droughts.
     """
     limits = workload.limits
-    by_zone = limits.max_zone_share is not None
-    by_provider = by_zone or limits.max_provider_share is not None or bool(limits.quotas)
+    by_zone = _by_zone(limits)
+    by_region = limits.max_region_share is not None or limits.survive == "region"
+    by_provider = (
+        limits.max_provider_share is not None or bool(limits.quotas) or limits.survive == "provider"
+    )
 
     def cost(pool: Pool) -> float:
         traffic = pool.replicas * pool.useful_share * gb_per_replica_hour
@@ -142,11 +149,16 @@ def pruned(workload: Workload, pools: Sequence[Pool], gb_per_replica_hour: float
 
     def group(pool: Pool) -> object:
         """Only pools of one group can stand for each other."""
+        if limits.max_pool_share is not None:
+            return pool.option.offer_id
         if pool.option.is_spot:
             return ("spot", pool.zone, pool.risk.up)
-        return pool.zone if by_zone else pool.option.provider if by_provider else ""
+        depth = 3 if by_zone else 2 if by_region else 1 if by_provider else 0
+        return pool.zone[:depth] if depth else ""
 
     def covers(j: Pool, j_usd: float, i: Pool, i_usd: float) -> bool:
+        if j.option.stock is not None:
+            return False
         times, rest = divmod(i.replicas, j.replicas)
         if rest or times * j_usd > i_usd or j.risk.serving < i.risk.serving:
             return False
@@ -180,10 +192,15 @@ def _limited(limits: Limits) -> bool:
     return bool(
         limits.max_instances is not None
         or limits.max_gpus is not None
-        or limits.max_zone_share is not None
-        or limits.max_provider_share is not None
+        or any(getattr(limits, name) is not None for name in SHARES)
         or limits.quotas
+        or limits.survive
     )
+
+
+def _by_zone(limits: Limits) -> bool:
+    """Whether it matters in which zone an instance is."""
+    return limits.max_zone_share is not None or limits.survive == "zone"
 
 
 def _best_zones(spot: Sequence[tuple[Pool, float]]) -> list[Pool]:

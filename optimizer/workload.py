@@ -17,6 +17,9 @@ TROUGH_HOUR = 4
 
 MAX_REPLICAS = 100_000
 
+SHARES = ("max_zone_share", "max_region_share", "max_provider_share", "max_pool_share")
+SURVIVABLE = ("", "zone", "region", "provider")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -25,26 +28,53 @@ class Limits:
     Attributes:
         max_instances: instances running at one time, all pools together.
         max_gpus: GPUs running at one time.
-        max_zone_share, max_provider_share: largest share of the capacity in one zone or at one
-            provider, 0..1.
+        max_zone_share, max_region_share, max_provider_share, max_pool_share: largest share of the
+            capacity in one zone, in one region, at one provider, or of one offer, 0..1.
         quotas: largest number of GPUs at a provider, by provider name.
+        max_usd_per_month: budget; a dearer fleet is no answer.
+        min_on_demand: replicas that run on demand at least, in every hour.
+        min_on_demand_share: share of the demand that on-demand alone can serve, 0..1.
+        warm_standby: replicas that run on demand beyond the demand, ready when others are lost.
+        survive: ``zone``, ``region`` or ``provider``: with any one of them lost, the rest still
+            serves the whole demand (headroom aside); "" = not asked for.
     """
 
     max_instances: int | None = None
     max_gpus: int | None = None
     max_zone_share: float | None = None
+    max_region_share: float | None = None
     max_provider_share: float | None = None
+    max_pool_share: float | None = None
     quotas: Mapping[str, int] = field(default_factory=dict)
+    max_usd_per_month: float | None = None
+    min_on_demand: float = 0.0
+    min_on_demand_share: float = 0.0
+    warm_standby: float = 0.0
+    survive: str = ""
 
     def __post_init__(self) -> None:
         for name in ("max_instances", "max_gpus"):
             value = getattr(self, name)
             if value is not None and value < 0:
                 raise InputError(f"{name} {value}: must not be negative")
-        for name in ("max_zone_share", "max_provider_share"):
+        for name in SHARES:
             share = getattr(self, name)
             if share is not None and not 0 < share <= 1:
                 raise InputError(f"{name} {share}: must be above 0 and at most 1, e.g. 0.5")
+        budget = self.max_usd_per_month
+        if budget is not None and not (math.isfinite(budget) and budget > 0):
+            raise InputError(f"max_usd_per_month {budget}: must be above 0")
+        for name in ("min_on_demand", "warm_standby"):
+            value = getattr(self, name)
+            _check_not_negative(name, value)
+            if value > MAX_REPLICAS:
+                raise InputError(f"{name} {value:g}: more than {MAX_REPLICAS} replicas")
+        if not 0 <= self.min_on_demand_share <= 1:
+            raise InputError(
+                f"min_on_demand_share {self.min_on_demand_share}: must be between 0 and 1"
+            )
+        if self.survive not in SURVIVABLE:
+            raise InputError(f"survive {self.survive!r}: write zone, region or provider")
         for provider, count in self.quotas.items():
             if count < 0:
                 raise InputError(f"quota {provider}={count}: must not be negative")
@@ -62,6 +92,8 @@ class Workload:
         vram_gib_per_replica: memory that one replica needs in all its GPUs together, in usable
             GiB; None = the GPU choice alone decides.
         availability: share of the demand that must be served, 0..1.
+        quantile: share of the joint states of an hour in which at least ``availability`` of its
+            demand is served; None = on the average over the states only.
         reload_minutes: minutes from the start of an instance to its serving.
         headroom: extra capacity, as a share of the demand.
         requests_per_second_per_replica: only to translate figures for people.
@@ -76,6 +108,7 @@ class Workload:
     gpus_per_replica: int = 1
     vram_gib_per_replica: float | None = None
     availability: float = 0.99
+    quantile: float | None = None
     reload_minutes: float = 5.0
     headroom: float = 0.0
     requests_per_second_per_replica: float | None = None
@@ -100,6 +133,8 @@ class Workload:
                 f"availability {self.availability}: must be above 0 and below 1, e.g. 0.99;"
                 " no fleet can promise 1"
             )
+        if self.quantile is not None and not 0 < self.quantile < 1:
+            raise InputError(f"quantile {self.quantile}: must be above 0 and below 1, e.g. 0.95")
         if self.gpus_per_replica < 1:
             raise InputError(f"gpus_per_replica {self.gpus_per_replica}: must be at least 1")
         for name in ("reload_minutes", "headroom", "egress_gb_per_month", "weights_gb"):
@@ -174,6 +209,7 @@ class Workload:
             "gpus_per_replica": self.gpus_per_replica,
             "vram_gib_per_replica": self.vram_gib_per_replica,
             "availability": self.availability,
+            "quantile": self.quantile,
             "reload_minutes": self.reload_minutes,
             "headroom": self.headroom,
             "requests_per_second_per_replica": self.requests_per_second_per_replica,
@@ -184,9 +220,13 @@ class Workload:
             "limits": {
                 "max_instances": limits.max_instances,
                 "max_gpus": limits.max_gpus,
-                "max_zone_share": limits.max_zone_share,
-                "max_provider_share": limits.max_provider_share,
+                **{name: getattr(limits, name) for name in SHARES},
                 "quotas": dict(sorted(limits.quotas.items())),
+                "max_usd_per_month": limits.max_usd_per_month,
+                "min_on_demand": limits.min_on_demand,
+                "min_on_demand_share": limits.min_on_demand_share,
+                "warm_standby": limits.warm_standby,
+                "survive": limits.survive,
             },
         }
 

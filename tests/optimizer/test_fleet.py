@@ -192,7 +192,7 @@ def test_every_fleet_keeps_its_target_and_its_limits(
     assert share >= asked.availability - 1e-6
     assert worst <= share + 1e-9
     assert (counts.total >= 0).all()
-    assert broken_limits(market, asked.limits, counts.total) == []
+    assert broken_limits(market, asked, blocks.demand, counts.total) == []
     assert (counts.stand_in >= -1e-9).all()
 
 
@@ -256,16 +256,18 @@ def test_one_small_zone_alone_cannot_promise_more_than_its_share_of_time() -> No
 
 def test_a_share_limit_spreads_the_fleet() -> None:
     options = [option(k, f"{1 + k / 10}", region=f"r{k}") for k in range(3)]
-    market, counts, _ = solved(workload(limits=Limits(max_zone_share=0.5)), options)
+    asked = workload(limits=Limits(max_zone_share=0.5))
+    market, counts, _ = solved(asked, options)
     assert sorted(counts.total.max(axis=1).tolist())[-2:] == [2, 2]
-    assert not broken_limits(market, Limits(max_zone_share=0.5), counts.total)
+    assert not broken_limits(market, asked, merge_blocks(asked).demand, counts.total)
 
 
 def test_a_quota_holds_for_its_provider_alone() -> None:
     options = [option(1, "1"), option(2, "2", provider="gcp")]
-    market, counts, usd = solved(workload(limits=Limits(quotas={"aws": 3})), options)
+    asked = workload(limits=Limits(quotas={"aws": 3}))
+    market, counts, usd = solved(asked, options)
     assert usd == pytest.approx((3 * 1 + 1 * 2) * 730, rel=0.02)
-    assert not broken_limits(market, Limits(quotas={"aws": 3}), counts.total)
+    assert not broken_limits(market, asked, merge_blocks(asked).demand, counts.total)
 
 
 def test_stand_ins_stay_within_the_cap() -> None:
