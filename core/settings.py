@@ -18,6 +18,7 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from core.errors import ConfigError
+from core.weekly import parse_weekly
 
 PREFIX = "SPOTFLOOR_"
 _CONFIG_VARIABLE = "SPOTFLOOR_CONFIG"
@@ -34,9 +35,21 @@ def default_archive_dir() -> Path:
     return Path(platformdirs.user_data_dir("spotfloor", appauthor=False)) / "archive"
 
 
+def default_secret_key_path() -> Path:
+    """File in the user's data folder (``XDG_DATA_HOME`` is honoured)."""
+    return Path(platformdirs.user_data_dir("spotfloor", appauthor=False)) / "secret.key"
+
+
 def _names(value: object) -> object:
     """Accept ``a,b c`` for a list."""
     return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
+def _titles(value: object) -> object:
+    """Accept ``a, b c`` for a list of two names, of which one holds a blank."""
+    if not isinstance(value, str):
+        return value
+    return tuple(name for part in value.split(",") if (name := part.strip()))
 
 
 class Settings(BaseModel):
@@ -127,6 +140,57 @@ class Settings(BaseModel):
         default_factory=default_archive_dir,
         description="Folder of the raw payloads (beside the data of the user by default).",
     )
+    secret_key: SecretStr | None = Field(
+        None,
+        description="Fernet keys that seal webhook addresses and secrets, comma separated; the"
+        " first seals. Without it a key file is made on first use.",
+    )
+    secret_key_path: Path = Field(
+        default_factory=default_secret_key_path,
+        description="The key file used without secret_key (beside the data of the user by"
+        " default).",
+    )
+    allow_private_webhooks: bool = Field(
+        False,
+        description="Let endpoints that ask for it be in private networks and use http; for labs.",
+    )
+    smtp_url: SecretStr | None = Field(
+        None,
+        description="Mail server: smtp://user:password@host:587?from=alerts@example.com (STARTTLS;"
+        " smtps:// for TLS from the start, &tls=off for a relay on this machine).",
+    )
+    digest_at: str = Field(
+        "Mon 06:00 UTC",
+        description="When the digest of the week before is built and sent: a day, a time and a"
+        " zone, like Mon 08:00 Europe/Berlin.",
+    )
+    digest_to: tuple[str, ...] = Field(
+        (),
+        description="Names of the endpoints that get the weekly digest, comma separated; all ="
+        " every endpoint; empty = none.",
+    )
+    api_hosts: tuple[str, ...] = Field(
+        (),
+        description="Host names under which the HTTP API is reached, comma separated, beside"
+        " localhost; * = any.",
+    )
+    api_open_reads: bool = Field(
+        False,
+        description="Let the HTTP API be read without a token even when it listens beyond this"
+        " machine.",
+    )
+    api_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        600, description="Requests a minute that one client's address may make; 0 = no limit."
+    )
+    api_solve_seconds: Annotated[float, Field(ge=1, le=600)] = Field(
+        30.0, description="Longest time that the HTTP API solves one plan, in seconds."
+    )
+    api_solves_at_once: Annotated[int, Field(ge=1, le=64)] = Field(
+        2, description="How many plans the HTTP API solves at the same time."
+    )
+    api_ready_hours: Annotated[float, Field(gt=0, le=8760)] = Field(
+        24.0, description="Age of the newest live price, in hours, beyond which /readyz says no."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe log event written."
     )
@@ -134,7 +198,16 @@ class Settings(BaseModel):
         "auto", description="auto = console on a terminal, JSON lines otherwise."
     )
 
-    _lists = field_validator("providers", "aws_regions", "azure_regions", mode="before")(_names)
+    _lists = field_validator(
+        "providers", "aws_regions", "azure_regions", "api_hosts", mode="before"
+    )(_names)
+    _endpoint_names = field_validator("digest_to", mode="before")(_titles)
+
+    @field_validator("digest_at")
+    @classmethod
+    def _weekly_time(cls, value: str) -> str:
+        parse_weekly(value)
+        return value
 
     @field_validator("keep_days")
     @classmethod

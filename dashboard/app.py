@@ -24,6 +24,8 @@ page = st.navigation(
     [
         st.Page("app_pages/planner.py", title="Fleet planner", icon=":material/hub:", default=True),
         st.Page("app_pages/advisor.py", title="GPU Advisor", icon=":material/memory:"),
+        st.Page("app_pages/prices.py", title="Price explorer", icon=":material/search_insights:"),
+        st.Page("app_pages/egress.py", title="Egress", icon=":material/outbound:"),
         st.Page("app_pages/sources.py", title="Sources & status", icon=":material/rss_feed:"),
     ],
     position="top",

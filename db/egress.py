@@ -207,3 +207,13 @@ def _ladders(session: Session, ids: Sequence[int]) -> dict[int, tuple[EgressTier
         for tariff_id, from_gb, to_gb, price in rows:
             found.setdefault(tariff_id, []).append(EgressTier(from_gb, to_gb, price))
     return {tariff_id: tuple(tiers) for tariff_id, tiers in found.items()}
+
+
+def in_force(stored: Sequence[StoredTariff]) -> list[StoredTariff]:
+    """Keep one tariff per key: the live one, else the one of the bundled snapshot."""
+    best: dict[tuple[str, str, str, str], StoredTariff] = {}
+    for item in stored:
+        known = best.get(item.tariff.key)
+        if known is None or (known.origin != "live" and item.origin == "live"):
+            best[item.tariff.key] = item
+    return list(best.values())

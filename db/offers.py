@@ -7,7 +7,17 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, and_, case, func, or_, select, type_coerce
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    and_,
+    case,
+    collate,
+    func,
+    or_,
+    select,
+    type_coerce,
+)
 from sqlalchemy.orm import Session
 
 from core.freshness import Freshness, freshness
@@ -34,7 +44,7 @@ def current_offers(
         .join(SourceRow, SourceRow.name == OfferRow.provider)
         .join(RunRow, RunRow.id == SpanRow.run_id)
         .where(SpanRow.valid_to.is_(None), OfferRow.origin == origin)
-        .where(*conditions(chosen))
+        .where(*conditions(chosen), *_seen(chosen))
     )
     offers = [_stored(*row, now) for row in session.execute(query)]
     if chosen.max_usd_per_gpu_hour is not None:
@@ -47,10 +57,10 @@ def current_offers(
 def offers_page(
     session: Session, now: datetime, selection: OfferFilter, *, limit: int, offset: int = 0
 ) -> list[StoredOffer]:
-    """Read one page of the open offers that fit, cheapest per GPU first, then by number.
+    """Read one page of the open offers that fit, in the order of ``current_offers``.
 
-    What is no longer sold comes last. The database sorts and cuts, so that a page costs little
-    however many offers there are.
+    Cheapest per GPU first; what is no longer sold comes last. The database sorts and cuts, so that
+    a page costs little however many offers there are.
 
     Args:
         limit: largest number of offers on the page.
@@ -63,7 +73,7 @@ def offers_page(
         select(SpanRow.id)
         .join(OfferRow, OfferRow.id == _offer_of_span(selection))
         .where(*_fits(session, selection))
-        .order_by(*ended, _per_gpu(), OfferRow.id)
+        .order_by(*ended, _per_gpu(), *_names(session), OfferRow.id)
         .limit(limit)
         .offset(offset)
     )
@@ -78,6 +88,13 @@ def offers_page(
     )
     rows = sorted(session.execute(query), key=lambda row: place[row[1].id])
     return [_stored(*row, now) for row in rows]
+
+
+def _names(session: Session) -> list[ColumnElement[str]]:
+    """Provider, region and instance type, compared letter by letter on every database."""
+    order = "C" if session.get_bind().dialect.name == "postgresql" else "BINARY"
+    columns = (OfferRow.provider, OfferRow.region, OfferRow.instance_type)
+    return [collate(column, order) for column in columns]
 
 
 def count_offers(session: Session, selection: OfferFilter) -> int:
@@ -110,9 +127,14 @@ def _per_gpu() -> ColumnElement[Any]:
 def _fits(session: Session, selection: OfferFilter) -> list[ColumnElement[bool]]:
     origin = selection.origin or default_origin(session)
     fits = [SpanRow.valid_to.is_(None), OfferRow.origin == origin, *conditions(selection)]
+    fits += _seen(selection)
     if selection.max_usd_per_gpu_hour is not None:
         fits.append(_per_gpu() <= float(selection.max_usd_per_gpu_hour * 1_000_000))
     return fits
+
+
+def _seen(selection: OfferFilter) -> list[ColumnElement[bool]]:
+    return [] if selection.seen_since is None else [SpanRow.last_seen >= selection.seen_since]
 
 
 def _rank(offer: StoredOffer) -> tuple[bool, Decimal, str, str, str, int]:
@@ -128,7 +150,7 @@ def _rank(offer: StoredOffer) -> tuple[bool, Decimal, str, str, str, int]:
 
 
 def conditions(chosen: OfferFilter) -> list[ColumnElement[bool]]:
-    """Return a filter as SQL over ``OfferRow``; origin and price cap are the caller's to apply."""
+    """Return a filter as SQL over ``OfferRow``; origin, price cap and age are the caller's."""
     parts: list[ColumnElement[bool]] = []
     for column, values in (
         (OfferRow.provider, chosen.providers),

@@ -33,9 +33,14 @@ from db.types import Milli, NanoUsd, UtcDateTime
 FORMAT = 1
 MANIFEST = "manifest.json"
 
-LEFT_OUT = frozenset({"job_claim", "worker", "source_health", "payload_validator"})
+LEFT_OUT = frozenset(
+    {"job_claim", "worker", "source_health", "payload_validator"}
+    | {"endpoint", "delivery", "api_token"}
+)
 """Tables of the moment, which mean nothing in another database: who works on what, which source is
-left alone until when, and which payload versions this machine holds."""
+left alone until when, and which payload versions this machine holds. And those with secrets and
+what was sent by them: a folder of prices may be handed on, and another machine cannot open what
+this one's key has sealed."""
 
 TABLES: tuple[Table, ...] = tuple(
     table for table in Base.metadata.sorted_tables if table.name not in LEFT_OUT

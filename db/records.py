@@ -278,6 +278,7 @@ class OfferFilter:
         min_gpu_count, max_gpu_count: GPUs per instance.
         min_vram_gib: memory per GPU.
         regions: matched by prefix, so ``us`` finds ``us-east-1``.
+        seen_since: only prices that were confirmed at this instant or later.
         origin: None = live where any live price exists, else the snapshot.
     """
 
@@ -291,4 +292,5 @@ class OfferFilter:
     max_gpu_count: Decimal | None = None
     min_vram_gib: Decimal | None = None
     max_usd_per_gpu_hour: Decimal | None = None
+    seen_since: datetime | None = None
     origin: Origin | None = None

@@ -65,7 +65,10 @@ class EndpointRow(Base):
 
 
 class DeliveryRow(Base):
-    """A message on its way to one endpoint: the outbox, and its history."""
+    """A message on its way to one endpoint: the outbox, and its history.
+
+    It is in flight while its endpoint's ``busy_with`` names it and ``busy_until`` is not over.
+    """
 
     __tablename__ = "delivery"
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
@@ -76,17 +79,17 @@ class DeliveryRow(Base):
     state: Mapped[str] = mapped_column(String(16))
     attempts: Mapped[int]
     due_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    worker: Mapped[str] = mapped_column(String(100))
-    lease_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    tried_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     status: Mapped[int | None]
     latency_ms: Mapped[int | None]
+    why: Mapped[str] = mapped_column(String(300))
     answer: Mapped[str] = mapped_column(String(600))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     __table_args__ = (
         UniqueConstraint("message_id", "endpoint_id"),
-        Index(None, "state", "due_at"),
-        Index(None, "endpoint_id", "state"),
+        Index(None, "endpoint_id", "state", "due_at"),
+        Index(None, "created_at"),
     )
 
 
@@ -101,6 +104,8 @@ class AlertRuleRow(Base):
     enabled: Mapped[bool]
     silenced_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    evaluated: Mapped[int | None] = mapped_column(BigId)
+    evaluated_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
 class AlertStateRow(Base):
@@ -131,14 +136,18 @@ class AlertEventRow(Base):
 
 
 class BaselineRow(Base):
-    """A price that later ones are compared with, under a name."""
+    """Prices that later ones are compared with, under a name; by offer, as JSON."""
 
     __tablename__ = "alert_baseline"
-    name: Mapped[str] = mapped_column(String(100), primary_key=True)
+    rule_id: Mapped[str] = mapped_column(
+        ForeignKey("alert_rule.id", ondelete="CASCADE"), primary_key=True
+    )
+    name: Mapped[str] = mapped_column(String(32), primary_key=True)
     series: Mapped[str] = mapped_column(String(300), primary_key=True)
     value: Mapped[Decimal] = mapped_column(NanoUsd)
     offers: Mapped[int]
     at: Mapped[datetime] = mapped_column(UtcDateTime)
+    prices: Mapped[str] = mapped_column(Text)
 
 
 class DigestRow(Base):

@@ -65,6 +65,21 @@ def span_offers(session: Session, selection: OfferFilter) -> list[SpanOffer]:
     return [SpanOffer(*row) for row in rows]
 
 
+def offers_of_ids(session: Session, ids: Sequence[int]) -> list[SpanOffer]:
+    """Read the offers with these numbers, by id; unknown numbers are left out."""
+    o = OfferRow
+    query = (
+        select(
+            o.id, o.origin, o.provider, o.tier, o.region, o.zone, o.instance_type, o.gpu_id,
+            o.gpu_count, o.purchase_option, o.firm, o.source_url,
+        )
+        .where(o.id.in_(list(ids)))
+        .order_by(o.id)
+    )  # fmt: skip
+    rows: Iterable[Any] = session.execute(query)
+    return [SpanOffer(*row) for row in rows]
+
+
 def spans_by_offer(
     session: Session,
     offers: Sequence[SpanOffer],

@@ -64,6 +64,8 @@ class Message:
         link: a page of ours.
         markdown: a longer text for channels with room (digests), or nothing.
         data: numbers that belong to the whole message.
+        html: the same as ``markdown`` as a page for e-mail, all of it ours and escaped; other
+            channels leave it out.
     """
 
     id: str
@@ -76,6 +78,7 @@ class Message:
     link: str = ""
     markdown: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)
+    html: str = ""
 
     def __post_init__(self) -> None:
         if self.type not in TYPES:
@@ -102,6 +105,7 @@ class Message:
                 "link": self.link,
                 "markdown": self.markdown,
                 **self.data,
+                **({"html": self.html} if self.html else {}),
             },
         }
         return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
@@ -120,6 +124,7 @@ class Message:
             for i in (dict(item) for item in data.pop("items"))
         )
         known = {key: data.pop(key) for key in ("title", "summary", "more", "link", "markdown")}
+        known["html"] = data.pop("html", "")
         return cls(
             id=document["id"],
             type=document["type"],

@@ -129,9 +129,6 @@ def figures(
     weights = [weight for _, weight in priced] or [1] * len(prices)
     lowest, p10, p25, median, p75, p90, highest = weighted_quantiles(prices, weights, _SHARES)
     total = sum(weights)
-    share = None
-    if under is not None and priced:
-        share = sum(weight for price, weight in priced if price <= under) / total
     return Figures(
         known_hours=_hours(step for step in steps if step.usd_per_hour is not None),
         unknown_hours=_hours(step for step in steps if step.usd_per_hour is None and step.listed),
@@ -148,8 +145,25 @@ def figures(
             sum((p * w for p, w in zip(prices, weights, strict=True)), Decimal(0)) / total
         ).quantize(_NANO, rounding=ROUND_HALF_EVEN),
         volatility=volatility(steps),
-        share_at_or_under=share,
+        share_at_or_under=None if under is None else share_at_or_under(steps, under),
     )
+
+
+def share_at_or_under(steps: Iterable[Step], usd_per_hour: Decimal) -> float | None:
+    """Return the share of the hours with a price in which it was at most so much.
+
+    Args:
+        usd_per_hour: USD per instance-hour.
+
+    Returns:
+        None where no hour has a price.
+    """
+    total = under = 0
+    for step in steps:
+        if step.usd_per_hour is not None:
+            total += step.microseconds
+            under += step.microseconds if step.usd_per_hour <= usd_per_hour else 0
+    return under / total if total else None
 
 
 def _hours(steps: Iterable[Step]) -> float:

@@ -25,7 +25,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from core.clock import require_utc
-from pricing.figures import figures
+from pricing.figures import weighted_quantiles
 from pricing.series import Step, cut
 
 WEEK = timedelta(days=7)
@@ -126,9 +126,23 @@ def weekly_values(steps: Iterable[Step], gpu_count: Decimal) -> dict[datetime, D
     """
     paid = (step for step in steps if step.usd_per_hour is not None and not step.sold_out)
     return {
-        week: figures(parts).median / gpu_count
-        for week, parts in cut(paid, week_start, WEEK).items()
+        week: time_median(parts) / gpu_count for week, parts in cut(paid, week_start, WEEK).items()
     }
+
+
+def time_median(steps: Sequence[Step]) -> Decimal:
+    """Return the median of prices, weighted by time; as ``pricing.figures``, without the rest.
+
+    Raises:
+        ValueError: no step has a price.
+    """
+    priced = [
+        (step.usd_per_hour, step.microseconds) for step in steps if step.usd_per_hour is not None
+    ]
+    if len(priced) == 1:
+        return priced[0][0]
+    prices, weights = [price for price, _ in priced], [weight for _, weight in priced]
+    return weighted_quantiles(prices, weights, (_HALF,))[0]
 
 
 @dataclass(frozen=True, slots=True)

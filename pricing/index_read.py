@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -144,25 +144,47 @@ def _weekly(
 ) -> dict[_Key, dict[datetime, list[Quote]]]:
     """Read each week's value of each firm offer, by series and week."""
     offers = [offer for offer in span_offers(session, selection) if offer.firm]
-    seen = looks(
-        session,
-        {(offer.provider, offer.origin) for offer in offers},
-        since=first - LOOKS_AROUND,
-        until=now,
-    )
     found: dict[_Key, dict[datetime, list[Quote]]] = defaultdict(lambda: defaultdict(list))
-    rolled = rolled_days(session, [offer.id for offer in offers], since=first, until=now)
-    for offer, spans in spans_by_offer(session, offers, since=first, until=now):
-        days = rolled.get(offer.id, [])
-        begin = max(first, told_by_days(days) or first)
-        steps = [
-            *steps_of_days(days),
-            *stored_steps(offer, spans, seen, since=begin, until=now),
-        ]
+    for offer, _, steps in offer_steps(session, offers, since=first, until=now):
         for week, usd in weekly_values(steps, offer.gpu_count).items():
             series = found[offer.gpu, offer.purchase_option]
             series[week].append(Quote(offer.id, offer.provider, usd))
     return found
+
+
+def offer_steps(
+    session: Session,
+    offers: Sequence[SpanOffer],
+    *,
+    since: datetime,
+    until: datetime,
+    seen: Mapping[tuple[str, str], SourceLooks] | None = None,
+) -> Iterator[tuple[SpanOffer, Sequence[LeanSpan], list[Step]]]:
+    """Read each offer's spans and lay them out as steps, rolled-up days before them.
+
+    Args:
+        offers: by id; those without a span in the stretch are left out.
+        seen: when their sources were looked at, from a while before the stretch on; None = read it.
+    """
+    if seen is None:
+        seen = looks(
+            session,
+            {(offer.provider, offer.origin) for offer in offers},
+            since=since - LOOKS_AROUND,
+            until=until + LOOKS_AROUND,
+        )
+    rolled = rolled_days(session, [offer.id for offer in offers], since=since, until=until)
+    for offer, spans in spans_by_offer(session, offers, since=since, until=until):
+        days = rolled.get(offer.id, [])
+        begin = max(since, told_by_days(days) or since)
+        yield (
+            offer,
+            spans,
+            [
+                *steps_of_days(days),
+                *stored_steps(offer, spans, seen, since=begin, until=until),
+            ],
+        )
 
 
 def rolled_days(

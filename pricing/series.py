@@ -211,21 +211,27 @@ def clipped(steps: Iterable[Step], since: datetime | None, until: datetime | Non
         start = step.start if since is None else max(step.start, since)
         stop = step.stop if until is None else min(step.stop, until)
         if start < stop:
-            found.append(replace(step, start=start, stop=stop))
+            whole = start == step.start and stop == step.stop
+            found.append(step if whole else replace(step, start=start, stop=stop))
     return found
 
 
 def _joined(steps: Iterable[Step]) -> Iterator[Step]:
     held: Step | None = None
+    stop = _EPOCH
     for step in steps:
-        if held is not None and replace(held, stop=step.stop) == replace(step, start=held.start):
-            held = replace(held, stop=step.stop)
+        if held is not None and (held.usd_per_hour, held.listed, held.sold_out) == (
+            step.usd_per_hour,
+            step.listed,
+            step.sold_out,
+        ):
+            stop = step.stop
             continue
         if held is not None:
-            yield held
-        held = step
+            yield held if stop == held.stop else replace(held, stop=stop)
+        held, stop = step, step.stop
     if held is not None:
-        yield held
+        yield held if stop == held.stop else replace(held, stop=stop)
 
 
 def sampled(

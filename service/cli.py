@@ -15,9 +15,12 @@ import typer
 from core.errors import AppError, PlanInfeasible
 from service.commands import (
     advise,
+    alerts,
     database,
+    digest,
     doctor,
     effective_cost,
+    endpoints,
     plan,
     prices,
     risk,
@@ -49,6 +52,9 @@ app.command("advise")(advise.advise)
 app.command("effective-cost")(effective_cost.effective_cost)
 app.add_typer(plan.app, name="plan")
 app.add_typer(risk.app, name="risk")
+app.add_typer(alerts.app, name="alerts")
+app.add_typer(endpoints.app, name="endpoints")
+app.add_typer(digest.app, name="digest")
 app.command("doctor")(doctor.doctor)
 
 _state = {"debug": False}

@@ -7,18 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 from core.egress import bill, volume_in
-from db.egress import StoredTariff
+from db.egress import StoredTariff, in_force
 from service.shapes import bill_shape, tariff_shape
 
-
-def in_force(stored: Sequence[StoredTariff]) -> list[StoredTariff]:
-    """Keep one tariff per key: the live one, else the one of the bundled snapshot."""
-    best: dict[tuple[str, str, str, str], StoredTariff] = {}
-    for item in stored:
-        known = best.get(item.tariff.key)
-        if known is None or (known.origin != "live" and item.origin == "live"):
-            best[item.tariff.key] = item
-    return list(best.values())
+__all__ = ["in_force", "tariff_rows"]
 
 
 def tariff_rows(chosen: Sequence[StoredTariff], gb: Decimal | None) -> list[dict[str, Any]]:

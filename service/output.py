@@ -6,38 +6,21 @@ prints raw values with units in the header. Otherwise a table for people.
 
 from __future__ import annotations
 
-import csv
 import ctypes
 import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
-from decimal import Decimal
-from enum import Enum
-from typing import Any
 
-from core.clock import iso
-from core.money import plain
+from core.tables import csv_text, jsonable
+
+__all__ = [
+    "EXIT_CODES", "jsonable", "print_csv", "print_json", "print_table", "quiet_solver", "say",
+]  # fmt: skip
 
 EXIT_CODES = """Exit codes: 0 ok · 1 unexpected · 2 usage · 3 no feasible plan ·
 4 data too old or missing · 5 some providers failed · 6 configuration."""
-
-
-def jsonable(value: object) -> Any:
-    """Convert a value to what JSON holds; money and quantities become plain strings."""
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Decimal):
-        return plain(value)
-    if isinstance(value, datetime):
-        return iso(value)
-    if isinstance(value, Mapping):
-        return {str(key): jsonable(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [jsonable(item) for item in value]
-    return value
 
 
 def print_json(document: Mapping[str, object]) -> None:
@@ -48,11 +31,7 @@ def print_json(document: Mapping[str, object]) -> None:
 
 def print_csv(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
     """Print rows as CSV with a header."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        values = [jsonable(row.get(column)) for column in columns]
-        writer.writerow(["" if value is None else value for value in values])
+    sys.stdout.write(csv_text(columns, rows))
 
 
 def print_table(

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 from apscheduler.events import EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
+from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from core.clock import floor_to_slot, iso
@@ -35,6 +36,7 @@ from db.claims import (
     give_up,
     sign_of_life,
 )
+from db.deliveries import forget_deliveries
 from db.engine import reading, writing
 from pricing.archive import archive_of
 from pricing.retention import prune
@@ -47,6 +49,10 @@ log = structlog.get_logger(__name__)
 
 HEARTBEAT = timedelta(seconds=30)
 KEEP_CLAIMS = timedelta(days=30)
+KEEP_DELIVERIES = timedelta(days=90)
+"""How long the history of deliveries is kept, and can be replayed."""
+SHARED_AT_ONCE = 4
+"""Passes of a shared job that may overlap in one worker."""
 STOP_WITHIN = 25.0
 """Seconds that a job in hand gets to end after SIGTERM; container runtimes kill after 30."""
 
@@ -60,12 +66,15 @@ class Job:
         every: the period; its floor in UTC names the slot.
         lease: after this long without an end, another worker may take the slot over.
         work: does it and returns (state, detail).
+        shared: any number of workers may do it at the same time (it claims its own pieces), so
+            slots are not claimed.
     """
 
     name: str
     every: timedelta
     lease: timedelta
     work: Callable[[], tuple[str, str]]
+    shared: bool = False
 
 
 def worker_name() -> str:
@@ -79,16 +88,22 @@ def jobs(context: Context) -> list[Job]:
     table = [Job("house", timedelta(days=1), timedelta(minutes=10), lambda: _house(context))]
     if context.settings.offline:
         return table
+    from service.digest_jobs import DIGEST_EVERY, digest_job
+    from service.notify_jobs import DELIVER_EVERY, deliver
+
+    work = deliver(context, worker_name())
+    table.append(Job("deliver", DELIVER_EVERY, timedelta(minutes=2), work, shared=True))
+    table.append(Job("digest", DIGEST_EVERY, timedelta(minutes=10), digest_job(context)))
     for provider in chosen(context.settings):
 
-        def work(source: object = provider) -> tuple[str, str]:
+        def collect(source: object = provider) -> tuple[str, str]:
             from pricing.source import Provider
 
             assert isinstance(source, Provider)
             summary = collect_one(context.database, source, context.settings, context.clock)
             return summary.state.value, summary.detail or f"{summary.offers} offers"
 
-        table.append(Job(f"scrape:{provider.name}", provider.every, budget * 2, work))
+        table.append(Job(f"scrape:{provider.name}", provider.every, budget * 2, collect))
     return table
 
 
@@ -97,6 +112,7 @@ def _house(context: Context) -> tuple[str, str]:
     with writing(context.database) as session:
         gone = forget_claims(session, now - KEEP_CLAIMS)
         forget_workers(session, now - KEEP_CLAIMS)
+        forget_deliveries(session, now - KEEP_DELIVERIES)
     runs = archive_of(context.settings).prune(now)
     told = [f"{gone} old claims deleted"] + [f"{runs} archived runs"] * bool(runs)
     if days := context.settings.keep_days:
@@ -114,17 +130,15 @@ def perform(context: Context, job: Job, worker: str) -> str:
     """
     now = context.clock.now()
     slot = iso(floor_to_slot(now, job.every))
+    if job.shared:
+        return _work(job, slot)[0]
     try:
         if not claim(context.database, job.name, slot, worker, now=now, lease=job.lease):
             return "taken"
     except AppError as error:
         log.error("job.unclaimed", job=job.name, slot=slot, error=str(error))
         return "failed"
-    try:
-        state, detail = job.work()
-    except Exception as error:
-        log.exception("job.failed", job=job.name, slot=slot)
-        state, detail = "failed", f"{type(error).__name__}: {error}"
+    state, detail = _work(job, slot)
     try:
         finish(
             context.database,
@@ -138,6 +152,14 @@ def perform(context: Context, job: Job, worker: str) -> str:
     except AppError as error:
         log.error("job.unrecorded", job=job.name, slot=slot, error=str(error))
     return state
+
+
+def _work(job: Job, slot: str) -> tuple[str, str]:
+    try:
+        return job.work()
+    except Exception as error:
+        log.exception("job.failed", job=job.name, slot=slot)
+        return "failed", f"{type(error).__name__}: {error}"
 
 
 def run_once(context: Context) -> None:
@@ -204,7 +226,13 @@ def orphans(context: Context, table: list[Job], worker: str) -> list[Job]:
 def make_scheduler(context: Context, table: list[Job], worker: str) -> BackgroundScheduler:
     """Put the timetable on a scheduler that is not yet started."""
     scheduler = BackgroundScheduler(
-        timezone="UTC", job_defaults={"coalesce": True, "max_instances": 1}
+        timezone="UTC",
+        job_defaults={"coalesce": True, "max_instances": 1},
+        # Long runs of many sources must not keep small frequent jobs from running.
+        executors={
+            "default": ThreadPoolExecutor(10),
+            "shared": ThreadPoolExecutor(SHARED_AT_ONCE),
+        },
     )
     now = context.clock.now()
     for number, job in enumerate(table):
@@ -213,6 +241,9 @@ def make_scheduler(context: Context, table: list[Job], worker: str) -> Backgroun
             "interval",
             args=[context, job, worker],
             id=job.name,
+            executor="shared" if job.shared else "default",
+            # A pass that waits for a slow receiver does not hold the next one up.
+            max_instances=SHARED_AT_ONCE if job.shared else 1,
             seconds=job.every.total_seconds(),
             jitter=_jitter(job.every),
             # However late (a machine that slept, a long run before): once, for the present slot.

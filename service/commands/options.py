@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated
@@ -13,6 +11,12 @@ from typing import Annotated
 import typer
 
 from core.errors import InputError
+from core.selector import GpuSelector, gpu_ids, read_gpu
+
+__all__ = [
+    "Csv", "GpuSelector", "Json", "ProviderNames", "gpu_ids", "one_format", "provider_names",
+    "read_decimal", "read_gpu", "read_instant",
+]  # fmt: skip
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
@@ -21,64 +25,10 @@ ProviderNames = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class GpuSelector:
-    """What ``--gpu H100:80GB:1..8`` asks for: cards, memory per card, cards per instance."""
-
-    ids: tuple[str, ...]
-    min_vram_gib: Decimal | None
-    min_count: Decimal | None
-    max_count: Decimal | None
-
-
 def one_format(*, json: bool, csv: bool) -> None:
     """Refuse two output formats at once."""
     if json and csv:
         raise InputError("--json and --csv exclude each other; choose one")
-
-
-def read_gpu(text: str) -> GpuSelector:
-    """Read a selector ``NAME[:MEMORY][:COUNT]``; COUNT is ``8``, ``1..8``, ``2..`` or ``..4``.
-
-    Raises:
-        InputError: an unknown card (nearest names are given) or a malformed part.
-    """
-    name, *rest = [part.strip() for part in text.split(":")]
-    vram: Decimal | None = None
-    low: Decimal | None = None
-    high: Decimal | None = None
-    for part in rest:
-        if memory := re.fullmatch(r"(\d+(?:\.\d+)?)\s*Gi?B?(?:\.\.)?", part, re.IGNORECASE):
-            vram = Decimal(memory.group(1))
-        elif count := re.fullmatch(r"(\d*)(\.\.)?(\d*)", part):
-            first, dots, last = count.groups()
-            low = Decimal(first) if first else None
-            high = (Decimal(last) if last else None) if dots else low
-            if part == "":
-                raise InputError(f"--gpu {text}: an empty part; write NAME:80GB:1..8")
-        else:
-            raise InputError(
-                f"--gpu {text}: cannot read {part!r}; write NAME:80GB:1..8"
-                " (memory with GB, count as a number or a range)"
-            )
-    return GpuSelector(gpu_ids(name) if name not in {"", "*"} else (), vram, low, high)
-
-
-def gpu_ids(name: str) -> tuple[str, ...]:
-    """Return every card that a user may mean by ``name``: ``A100`` means all four of them.
-
-    Raises:
-        InputError: no card; the nearest names are given.
-    """
-    from core.gpus import catalogue, family
-
-    found = family(name)
-    if found:
-        return found
-    known = [*catalogue(), *(card.name for card in catalogue().values())]
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-    hint = f"did you mean {' or '.join(near)}?" if near else "see 'spotfloor prices gpus'"
-    raise InputError(f"--gpu {name}: no such GPU; {hint}")
 
 
 def provider_names(names: Sequence[str] | None, *, collected: bool = False) -> list[str]:

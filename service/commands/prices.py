@@ -18,7 +18,15 @@ from service.commands.options import (
     provider_names,
     read_decimal,
 )
-from service.commands.selection import Gpu, OriginOption, Region, Spot, origin_of, selection_of
+from service.commands.selection import (
+    Gpu,
+    Options,
+    OriginOption,
+    Region,
+    Spot,
+    origin_of,
+    selection_of,
+)
 from service.output import print_csv, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -36,6 +44,7 @@ def list_command(
     provider: ProviderNames = None,
     region: Region = None,
     spot: Spot = None,
+    option: Options = None,
     tier: Annotated[str | None, typer.Option(help="secure or community.")] = None,
     max_price: Annotated[str | None, typer.Option(help="Largest USD per GPU-hour.")] = None,
     max_age: Annotated[str | None, typer.Option(help="Largest age of a price in hours.")] = None,
@@ -43,6 +52,7 @@ def list_command(
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", min=1, help="Rows shown; default 40 in a table.")
     ] = None,
+    offset: Annotated[int, typer.Option(min=0, help="Rows left out before the first.")] = 0,
     json: Json = False,
     csv: Csv = False,
 ) -> None:
@@ -55,7 +65,7 @@ def list_command(
     from service.shapes import OFFER_COLUMNS, freshness_counts, offer_shape
 
     one_format(json=json, csv=csv)
-    selection = selection_of(gpu, provider, region, spot, max_price, tier)
+    selection = selection_of(gpu, provider, region, spot, max_price, tier, option=option)
     hours = read_decimal("--max-age", max_age, minimum=Decimal(0))
     context = make_context()
     now = context.clock.now()
@@ -70,7 +80,8 @@ def list_command(
     total = len(offers)
     if hours is not None:
         offers = [o for o in offers if (now - o.observed_at).total_seconds() <= hours * 3600]
-    shown = offers[: limit if limit is not None else (None if json or csv else 40)]
+    most = limit if limit is not None else (None if json or csv else 40)
+    shown = offers[offset:][:most]
     rows = [offer_shape(offer) for offer in shown]
     if json:
         print_json(

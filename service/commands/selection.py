@@ -15,10 +15,16 @@ if TYPE_CHECKING:
 
 Gpu = Annotated[
     str | None,
-    typer.Option("--gpu", "-g", help="NAME[:MEMORY][:COUNT], e.g. H100, A100:80GB, L4:1..4."),
+    typer.Option(
+        "--gpu", "-g", help="NAME[,NAME][:MEMORY][:COUNT], e.g. H100, A100:80GB, L4,T4:1..4."
+    ),
 ]
 Region = Annotated[
     list[str] | None, typer.Option("--region", "-r", help="Region prefix, e.g. us; repeatable.")
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", help="on-demand, spot or reserved; repeatable."),
 ]
 Spot = Annotated[bool | None, typer.Option("--spot/--on-demand", help="Only this purchase option.")]
 OriginOption = Annotated[
@@ -35,6 +41,7 @@ def selection_of(
     max_price: str | None = None,
     tier: str | None = None,
     accelerators: tuple[str, ...] = (),
+    option: list[str] | None = None,
 ) -> OfferFilter:
     """Turn the options into a filter.
 
@@ -49,7 +56,7 @@ def selection_of(
     return OfferFilter(
         providers=provider_names(provider),
         gpus=card.ids if card else (),
-        purchase_options=() if spot is None else ("spot" if spot else "on_demand",),
+        purchase_options=_options(spot, option),
         regions=region or (),
         tiers=(tier,) if tier else (),
         accelerators=accelerators,
@@ -58,6 +65,20 @@ def selection_of(
         min_vram_gib=card.min_vram_gib if card else None,
         max_usd_per_gpu_hour=read_decimal("--max-price", max_price, minimum=Decimal(0)),
     )
+
+
+_OPTIONS = {"on-demand": "on_demand", "spot": "spot", "reserved": "reserved_calendar"}
+
+
+def _options(spot: bool | None, option: list[str] | None) -> tuple[str, ...]:
+    for name in option or ():
+        if name not in _OPTIONS:
+            raise InputError(f"--option {name}: write {', '.join(_OPTIONS)}")
+    if spot is not None and option:
+        raise InputError("--option and --spot/--on-demand exclude each other; choose one")
+    if spot is not None:
+        return ("spot" if spot else "on_demand",)
+    return tuple(_OPTIONS[name] for name in option or ())
 
 
 def origin_of(text: str | None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,8 +28,19 @@ def page_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[D
     st.cache_resource.clear()
 
 
+@pytest.fixture(scope="session")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database file with the bundled prices, made once."""
+    path = tmp_path_factory.mktemp("bundled") / "bundled.db"
+    engine = make_engine(f"sqlite:///{path}")
+    upgrade(engine)
+    load_snapshot(engine, FixedClock(datetime(2026, 12, 1, tzinfo=UTC)))
+    engine.dispose()
+    return path
+
+
 @pytest.fixture
-def filled(page_database: Database) -> Database:
-    upgrade(page_database)
-    load_snapshot(page_database, FixedClock(datetime(2026, 12, 1, tzinfo=UTC)))
+def filled(page_database: Database, bundled: Path) -> Database:
+    assert page_database.url.database is not None
+    shutil.copy(bundled, page_database.url.database)
     return page_database

@@ -145,4 +145,4 @@ def test_sources_page_before_and_after_a_collection(filled: Database) -> None:
     st.cache_data.clear()
     app.run()
     assert not app.exception
-    assert list(app.dataframe[0].value["state"]) == ["failed"]
+    assert list(app.dataframe[0].value["state"]) == ["✕ failed"]

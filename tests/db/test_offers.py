@@ -127,6 +127,7 @@ def test_pages_put_together_are_all_current_offers_cheapest_gpu_hour_first(
         OfferFilter(gpus=gpus),
         OfferFilter(gpus=gpus, purchase_options=["spot"]),
         OfferFilter(gpus=gpus, max_usd_per_gpu_hour=Decimal(2)),
+        OfferFilter(gpus=gpus, seen_since=hour(1)),
         OfferFilter(gpus=gpus, providers=["acme"], regions=["nowhere"]),
     ):
         with reading(database) as session:
@@ -137,12 +138,17 @@ def test_pages_put_together_are_all_current_offers_cheapest_gpu_hour_first(
                 for offer in offers_page(session, hour(1), wanted, limit=4, offset=start)
             ]
             assert count_offers(session, wanted) == len(whole)
+        assert paged == whole
         assert [offer.id for offer in paged] == [
             offer.id
             for offer in sorted(
-                whole, key=lambda o: (o.freshness is Freshness.ENDED, o.usd_per_gpu_hour, o.id)
+                whole,
+                key=lambda o: (
+                    o.freshness is Freshness.ENDED, o.usd_per_gpu_hour, o.provider, o.region,
+                    o.instance_type, o.id,
+                ),
             )
-        ]
+        ]  # fmt: skip
         assert sorted(paged, key=lambda o: o.id) == sorted(whole, key=lambda o: o.id)
 
 

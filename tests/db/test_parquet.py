@@ -15,7 +15,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Table, UniqueConstraint, delete, insert, select, update
 
 from core.errors import ConfigError, InputError
 from core.market import Availability, Failure, Parsed, PurchaseOption, Rejected
@@ -179,12 +179,21 @@ def key_of(column: Any, number: int) -> object:
     return Decimal(number) if kind == "Milli" else number * 7
 
 
+def unique_columns(table: Table) -> set[str]:
+    """Columns that must differ from row to row: one of each rule of the table is enough."""
+    rules = [c for c in table.constraints if isinstance(c, UniqueConstraint)]
+    return {
+        next(column.name for column in rule.columns if not column.foreign_keys) for rule in rules
+    }
+
+
 @st.composite
 def markets(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
     """Rows for every table that no program of ours would write, but that the tables can hold."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for table in TABLES:
         made: list[dict[str, Any]] = []
+        unique = unique_columns(table)
         for number in range(1, draw(st.integers(1, 3)) + 1):
             row: dict[str, Any] = {}
             for column in table.columns:
@@ -199,7 +208,7 @@ def markets(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
                         else draw(st.sampled_from(parents))
                     )
                     row[column.name] = chosen[key.column.name]
-                elif column.primary_key:
+                elif column.primary_key or column.name in unique:
                     row[column.name] = key_of(column, number)
                 else:
                     row[column.name] = draw(values_of(column))

@@ -166,10 +166,23 @@ def test_online_each_chosen_provider_has_its_own_job(sqlite: Database) -> None:
         table = jobs(a_context(sqlite, FixedClock(hour(0)), offline=False, **settings))
         return [job.name for job in table]
 
-    assert names() == ["house", *(f"scrape:{provider.name}" for provider in PROVIDERS)]
-    assert names(providers="lambda,aws") == ["house", "scrape:lambda", "scrape:aws"]
+    assert names() == [
+        "house",
+        "deliver",
+        "alerts",
+        "digest",
+        *(f"scrape:{provider.name}" for provider in PROVIDERS),
+    ]
+    assert names(providers="lambda,aws") == [
+        "house",
+        "deliver",
+        "alerts",
+        "digest",
+        "scrape:lambda",
+        "scrape:aws",
+    ]
     table = jobs(a_context(sqlite, FixedClock(hour(0)), offline=False, http_budget_seconds=600))
-    scrapes = [job for job in table if job.name != "house"]
+    scrapes = [job for job in table if job.name.startswith("scrape:")]
     assert {job.lease for job in scrapes} == {timedelta(minutes=20)}
     assert [job.every for job in scrapes] == [provider.every for provider in PROVIDERS]
 
@@ -188,7 +201,7 @@ def test_each_job_of_the_timetable_works_for_its_own_provider(
     run_once(a_context(sqlite, FixedClock(hour(0)), offline=False))
     assert asked == [provider.name for provider in PROVIDERS]
     states = {name: state for name, _, state, _, _ in claims(sqlite)}
-    assert states.pop("house") == "ok"
+    assert [states.pop(name) for name in ("house", "digest")] == ["ok", "ok"]
     assert set(states.values()) == {"failed"}
 
 

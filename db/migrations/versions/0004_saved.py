@@ -16,15 +16,6 @@ depends_on = None
 def upgrade() -> None:
     """Apply."""
     op.create_table(
-        "alert_baseline",
-        sa.Column("name", sa.String(length=100), nullable=False),
-        sa.Column("series", sa.String(length=300), nullable=False),
-        sa.Column("value", db.types.NanoUsd(), nullable=False),
-        sa.Column("offers", sa.Integer(), nullable=False),
-        sa.Column("at", db.types.UtcDateTime(timezone=True), nullable=False),
-        sa.PrimaryKeyConstraint("name", "series", name=op.f("pk_alert_baseline")),
-    )
-    op.create_table(
         "alert_rule",
         sa.Column("id", sa.String(length=32), nullable=False),
         sa.Column("name", sa.String(length=100), nullable=False),
@@ -33,8 +24,27 @@ def upgrade() -> None:
         sa.Column("enabled", sa.Boolean(), nullable=False),
         sa.Column("silenced_until", db.types.UtcDateTime(timezone=True), nullable=True),
         sa.Column("created_at", db.types.UtcDateTime(timezone=True), nullable=False),
+        sa.Column("evaluated", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True),
+        sa.Column("evaluated_at", db.types.UtcDateTime(timezone=True), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_alert_rule")),
         sa.UniqueConstraint("name", name=op.f("uq_alert_rule_name")),
+    )
+    op.create_table(
+        "alert_baseline",
+        sa.Column("rule_id", sa.String(length=32), nullable=False),
+        sa.Column("name", sa.String(length=32), nullable=False),
+        sa.Column("series", sa.String(length=300), nullable=False),
+        sa.Column("value", db.types.NanoUsd(), nullable=False),
+        sa.Column("offers", sa.Integer(), nullable=False),
+        sa.Column("at", db.types.UtcDateTime(timezone=True), nullable=False),
+        sa.Column("prices", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["rule_id"],
+            ["alert_rule.id"],
+            name=op.f("fk_alert_baseline_rule_id_alert_rule"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("rule_id", "name", "series", name=op.f("pk_alert_baseline")),
     )
     op.create_table(
         "api_token",
@@ -157,10 +167,10 @@ def upgrade() -> None:
         sa.Column("state", sa.String(length=16), nullable=False),
         sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("due_at", db.types.UtcDateTime(timezone=True), nullable=False),
-        sa.Column("worker", sa.String(length=100), nullable=False),
-        sa.Column("lease_until", db.types.UtcDateTime(timezone=True), nullable=True),
+        sa.Column("tried_at", db.types.UtcDateTime(timezone=True), nullable=True),
         sa.Column("status", sa.Integer(), nullable=True),
         sa.Column("latency_ms", sa.Integer(), nullable=True),
+        sa.Column("why", sa.String(length=300), nullable=False),
         sa.Column("answer", sa.String(length=600), nullable=False),
         sa.Column("created_at", db.types.UtcDateTime(timezone=True), nullable=False),
         sa.Column("ended_at", db.types.UtcDateTime(timezone=True), nullable=True),
@@ -177,11 +187,11 @@ def upgrade() -> None:
     )
     with op.batch_alter_table("delivery", schema=None) as batch_op:
         batch_op.create_index(
-            batch_op.f("ix_delivery_endpoint_id_state"), ["endpoint_id", "state"], unique=False
+            batch_op.f("ix_delivery_endpoint_id_state_due_at"),
+            ["endpoint_id", "state", "due_at"],
+            unique=False,
         )
-        batch_op.create_index(
-            batch_op.f("ix_delivery_state_due_at"), ["state", "due_at"], unique=False
-        )
+        batch_op.create_index(batch_op.f("ix_delivery_created_at"), ["created_at"], unique=False)
 
     op.create_table(
         "plan_repricing",
@@ -218,8 +228,8 @@ def downgrade() -> None:
 
     op.drop_table("plan_repricing")
     with op.batch_alter_table("delivery", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_delivery_state_due_at"))
-        batch_op.drop_index(batch_op.f("ix_delivery_endpoint_id_state"))
+        batch_op.drop_index(batch_op.f("ix_delivery_created_at"))
+        batch_op.drop_index(batch_op.f("ix_delivery_endpoint_id_state_due_at"))
 
     op.drop_table("delivery")
     op.drop_table("alert_state")
@@ -231,5 +241,5 @@ def downgrade() -> None:
     op.drop_table("endpoint")
     op.drop_table("digest")
     op.drop_table("api_token")
-    op.drop_table("alert_rule")
     op.drop_table("alert_baseline")
+    op.drop_table("alert_rule")

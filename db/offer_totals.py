@@ -1,0 +1,70 @@
+"""How many offers fit and how old they are, without reading each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from core.freshness import Freshness, freshness
+from core.market import PurchaseOption
+from db.models import OfferRow, RunRow, SourceRow, SpanRow
+from db.offers import _fits, _offer_of_span
+from db.records import OfferFilter
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Offers that were last confirmed at one instant and age alike."""
+
+    origin: str
+    marketplace: bool
+    spot_ended_at: datetime | None
+    purchase_option: str
+    last_seen: datetime
+    offers: int
+
+    def freshness(self, now: datetime) -> Freshness:
+        """Their age class, by the rule of ``db.offers``."""
+        if self.origin == "snapshot":
+            return Freshness.SNAPSHOT
+        spot = self.purchase_option == PurchaseOption.SPOT.value
+        if spot and self.spot_ended_at is not None and self.spot_ended_at <= now:
+            return Freshness.ENDED
+        return freshness(self.last_seen, now, self.purchase_option, marketplace=self.marketplace)
+
+
+def seen_offers(session: Session, selection: OfferFilter) -> list[Seen]:
+    """Count the open offers that fit, by all that their age class depends on."""
+    by = (
+        OfferRow.origin,
+        SourceRow.kind == "marketplace",
+        SourceRow.spot_ended_at,
+        OfferRow.purchase_option,
+        SpanRow.last_seen,
+    )
+    query = (
+        select(*by, func.count())
+        .select_from(SpanRow)
+        .join(OfferRow, OfferRow.id == _offer_of_span(selection))
+        .join(SourceRow, SourceRow.name == OfferRow.provider)
+        .where(*_fits(session, selection))
+        .group_by(*by)
+    )
+    return [Seen(*row) for row in session.execute(query)]
+
+
+def freshness_counts(groups: Sequence[Seen], now: datetime) -> dict[str, int]:
+    """How many offers are of each age class; classes without any are left out."""
+    counts = dict.fromkeys((item.value for item in Freshness), 0)
+    for group in groups:
+        counts[group.freshness(now).value] += group.offers
+    return {key: count for key, count in counts.items() if count}
+
+
+def newest_run(session: Session) -> int:
+    """Return the id of the newest run of any source and outcome; 0 = nothing ever ran."""
+    return session.execute(select(func.max(RunRow.id))).scalar() or 0
