@@ -88,7 +88,8 @@ def _series(series: IndexSeries) -> None:
     )
     boxes[1].metric(
         "Middle half", "n/a" if section is None else f"{section.p25:.2f} to {section.p75:.2f}",
-        border=True, height="stretch", help="USD per GPU-hour: 25th to 75th percentile over the offers of now.",
+        border=True, height="stretch",
+        help="USD per GPU-hour: 25th to 75th percentile over the offers of now.",
     )  # fmt: skip
     level = None if closed is None else closed.level
     boxes[2].metric(

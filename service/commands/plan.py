@@ -10,6 +10,7 @@ import typer
 
 from core.errors import InputError
 from service.commands.options import Json, ProviderNames, provider_names, read_gpu
+from service.commands.plan_saved import keep, print_frontier, register
 from service.output import print_json, print_table, quiet_solver, say
 
 if TYPE_CHECKING:
@@ -97,10 +98,44 @@ def solve(
     max_provider_share: Annotated[
         float | None, typer.Option(help="Largest share of the capacity at one provider.")
     ] = None,
+    max_region_share: Annotated[
+        float | None, typer.Option(help="Largest share of the capacity in one region.")
+    ] = None,
+    max_pool_share: Annotated[
+        float | None, typer.Option(help="Largest share of the capacity of one offer.")
+    ] = None,
+    max_usd_per_month: Annotated[
+        float | None, typer.Option("--budget", help="Most USD a month; a dearer fleet is refused.")
+    ] = None,
+    min_on_demand: Annotated[
+        float | None, typer.Option(help="Replicas on demand at least, in every hour.")
+    ] = None,
+    min_on_demand_share: Annotated[
+        float | None, typer.Option(help="Share of the demand that on-demand alone can serve.")
+    ] = None,
+    warm_standby: Annotated[
+        float | None, typer.Option(help="Replicas on demand beyond the demand, kept ready.")
+    ] = None,
+    survive: Annotated[
+        str | None,
+        typer.Option(help="zone, region or provider: serve all the demand with any one lost."),
+    ] = None,
+    quantile: Annotated[
+        float | None,
+        typer.Option(help="Share of states of an hour that keep the availability, e.g. 0.95."),
+    ] = None,
     quota: Annotated[
         list[str] | None, typer.Option(help="GPUs at a provider, e.g. aws=32; repeatable.")
     ] = None,
     origin: Annotated[str | None, typer.Option(help="live or snapshot.")] = None,
+    targets: Annotated[
+        str | None,
+        typer.Option(
+            "--frontier",
+            help="Served shares, e.g. 0.9,0.99,0.999: print what each costs instead of one plan.",
+        ),
+    ] = None,
+    save: Annotated[bool, typer.Option("--save", help="Keep the plan (plan list, show).")] = False,
     json: Json = False,
 ) -> None:
     """Choose how many of which instances to run on demand and on spot, hour by hour.
@@ -123,7 +158,13 @@ def solve(
         "provider": provider, "region": region, "community": community,
         "max_instances": max_instances, "max_gpus": max_gpus, "max_zone_share": max_zone_share,
         "max_provider_share": max_provider_share, "quota": quota, "origin": origin,
+        "max_region_share": max_region_share, "max_pool_share": max_pool_share,
+        "max_usd_per_month": max_usd_per_month, "min_on_demand": min_on_demand,
+        "min_on_demand_share": min_on_demand_share, "warm_standby": warm_standby,
+        "survive": survive, "quantile": quantile,
     }  # fmt: skip
+    if save and targets is not None:
+        raise InputError("--save keeps one plan; leave out --frontier")
     values = _from_file(spec, set(given))
     values.update({key: value for key, value in given.items() if value is not None})
     if values.get("origin") not in {None, "live", "snapshot"}:
@@ -152,6 +193,9 @@ def solve(
             origin=values.get("origin"),
         )
     supply.require_prices()
+    if targets is not None:
+        print_frontier(workload, supply, targets, json=json)
+        return
     with quiet_solver():
         plan = solve_plan(
             workload,
@@ -161,10 +205,12 @@ def solve(
             left_out=supply.left_out,
         )
     document = plan.to_json()
+    if save:
+        keep(document, house)
     if json:
         print_json(document)
     else:
-        _print_plan(document)
+        print_plan(document)
 
 
 _OF_MODELS = ("weights", "kv_dtype", "context", "concurrency", "latency")
@@ -233,6 +279,7 @@ def workload_of(values: dict[str, Any]) -> Workload:
         key: float(values[name])
         for key, name in (
             ("availability", "availability"),
+            ("quantile", "quantile"),
             ("reload_minutes", "reload_minutes"),
             ("headroom", "headroom"),
             ("tokens_in", "tokens_in"),
@@ -317,7 +364,7 @@ def _profile(path: Path) -> tuple[float, ...]:
 
 
 def _limits(values: dict[str, Any]) -> Limits:
-    from optimizer.workload import Limits
+    from optimizer.workload import SHARES, Limits
 
     quotas: dict[str, int] = {}
     given = values.get("quota") or []
@@ -332,16 +379,16 @@ def _limits(values: dict[str, Any]) -> Limits:
             raise InputError(
                 f"--quota {provider}={count}: write PROVIDER=GPUS, e.g. aws=32"
             ) from None
-    return Limits(
-        max_instances=values.get("max_instances"),
-        max_gpus=values.get("max_gpus"),
-        max_zone_share=values.get("max_zone_share"),
-        max_provider_share=values.get("max_provider_share"),
-        quotas=quotas,
-    )
+    names = (
+        "max_instances", "max_gpus", *SHARES, "max_usd_per_month", "min_on_demand",
+        "min_on_demand_share", "warm_standby", "survive",
+    )  # fmt: skip
+    given_limits = {name: values[name] for name in names if values.get(name) is not None}
+    return Limits(quotas=quotas, **given_limits)
 
 
-def _print_plan(document: dict[str, Any]) -> None:
+def print_plan(document: dict[str, Any]) -> None:
+    """Print a plan's document for people."""
     typer.echo(document["summary"])
     cost, service = document["cost"], document["service"]
     print_table(
@@ -389,3 +436,6 @@ def _print_plan(document: dict[str, Any]) -> None:
     ]
     typer.echo("\n".join(lines))
     say()
+
+
+register(app, print_plan)

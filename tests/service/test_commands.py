@@ -42,6 +42,9 @@ PLAN = ("plan", "solve", "--gpu", "L4", "--provider", "gcp", "--floor", "2", "--
         PLAN,
         (*PLAN, "--tokens-in", "500", "--tokens-out", "100", "--rps-per-replica", "4"),
         (*PLAN, "--quota", "gcp=64", "--egress-gb", "2000"),
+        (*PLAN, "--min-on-demand", "2", "--survive", "zone", "--budget", "90000"),
+        (*PLAN, "--frontier", "0.9,0.99"),
+        ("plan", "list"),
     ],
     ids=" ".join,
 )
@@ -189,6 +192,10 @@ WRONG = [
     ((*PLAN, "--availability", "1"), 2, "no fleet can promise 1"),
     ((*PLAN, "--quota", "gcp"), 2, "write PROVIDER=GPUS"),
     ((*PLAN, "--profile", "x.txt"), 2, "already says the demand"),
+    (("plan", "solve", "--gpu", "L4", "--floor", "1", "--ceiling", "2", "--survive", "planet"), 2,
+     "write zone, region or provider"),
+    (("plan", "solve", "--gpu", "L4", "--floor", "1", "--ceiling", "2", "--frontier", "1"), 2,
+     "target 1.0"),
     (("plan", "solve", "nowhere.toml"), 2, "nowhere.toml: cannot read"),
     (("plan", "solve", "--example", "--gpu", "L4"), 2, "--example goes with no other input"),
     ((*PLAN, "--context", "4096"), 2, "--context only goes with --model"),
@@ -235,6 +242,41 @@ def test_a_plan_for_a_model_rests_on_what_the_advisor_says(snapshot: Path) -> No
     assert plan["cost"]["usd_per_million_tokens"] is not None
     own = run(*words, "--rps-per-replica", "2", "--reload-minutes", "9").document["inputs"]
     assert (own["requests_per_second_per_replica"], own["reload_minutes"]) == (2, 9)
+
+
+def test_a_plan_is_kept_shown_watched_and_forgotten(snapshot: Path) -> None:
+    answered = run(*PLAN, "--save", "--json").document
+    plan_id = answered["plan_id"]
+    assert run("plan", "show", plan_id[:6], "--json").document == answered
+    assert answered["summary"] in run("plan", "show", plan_id).out
+    assert run("plan", "watch", plan_id).code == 0
+    listed = check(run("plan", "list", "--watched", "--json").document)["plans"]
+    assert [item["plan_id"] for item in listed] == [plan_id]
+    assert listed[0]["usd_per_month"] == answered["cost"]["usd_per_month"]
+    assert run("plan", "watch", plan_id, "--off").code == 0
+    assert run("plan", "list", "--watched", "--json").document["plans"] == []
+    assert run("plan", "remove", plan_id).code == 0
+    missing = run("plan", "show", plan_id)
+    assert missing.code == 2
+    assert "no kept plan has this id" in missing.err
+
+
+def test_limits_of_the_command_line_bind(snapshot: Path) -> None:
+    free = run(*PLAN, "--json").document
+    base = run(*PLAN, "--min-on-demand", "4", "--json").document
+    on_demand = [
+        sum(
+            row["instances_by_hour"][hour] * row["replicas_per_instance"]
+            for row in base["fleet"]
+            if row["purchase_option"] == "on_demand"
+        )
+        for hour in range(24)
+    ]
+    assert min(on_demand) >= 4
+    assert Decimal(base["cost"]["usd_per_month"]) >= Decimal(free["cost"]["usd_per_month"])
+    poor = run(*PLAN, "--budget", "1", "--json")
+    assert poor.code == 3
+    assert "the budget is 1" in poor.err
 
 
 def test_an_infeasible_plan_names_limits_and_what_relaxing_gives(snapshot: Path) -> None:
