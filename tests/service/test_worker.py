@@ -169,14 +169,12 @@ def test_online_each_chosen_provider_has_its_own_job(sqlite: Database) -> None:
     assert names() == [
         "house",
         "deliver",
-        "alerts",
         "digest",
         *(f"scrape:{provider.name}" for provider in PROVIDERS),
     ]
     assert names(providers="lambda,aws") == [
         "house",
         "deliver",
-        "alerts",
         "digest",
         "scrape:lambda",
         "scrape:aws",
