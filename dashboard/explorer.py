@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from urllib.parse import urlencode
 
 from core.errors import InputError
 from core.gpus import family
@@ -210,16 +209,6 @@ def command(asked: Asked, kind: str = "--csv") -> str:
     for name, value in _pairs(asked, option_names=OPTION_NAMES):
         words += [f"--{name.replace('_hours', '').replace('_', '-')}", value]
     return shlex.join([*words, kind] if kind else words)
-
-
-def api_path(asked: Asked, form: str = "csv") -> str:
-    """Return path and query of the request that answers exactly the rows of the page.
-
-    Raises:
-        ValueError: nothing can fit, so there is no such request.
-    """
-    pairs = [*_pairs(asked, option_names=OPTION_NAMES), ("format", form)]
-    return "/api/v1/offers?" + urlencode(pairs, safe=":,*")
 
 
 def _pairs(asked: Asked, *, option_names: dict[str, str]) -> list[tuple[str, str]]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.freshness import Freshness, age_words
 from dashboard.data import MarketState
-from dashboard.explorer import OPTION_NAMES, UNITS, Asked, api_path, command, price_in
+from dashboard.explorer import OPTION_NAMES, UNITS, Asked, command, price_in
 from dashboard.explorer_data import (
     Page,
     page_of,
@@ -184,7 +183,7 @@ def _columns(chosen: Filters) -> dict[str, Any]:
 
 
 def _elsewhere(asked: Asked, page: Page, state: MarketState) -> None:
-    """CSV, and the command and request that return the same rows."""
+    """CSV, and the command that returns the same rows."""
     st.download_button(
         "CSV",
         offers_csv(page.offers).encode(),
@@ -194,15 +193,9 @@ def _elsewhere(asked: Asked, page: Page, state: MarketState) -> None:
         on_click="ignore",
         help="The rows of this page, raw values.",
     )
-    with st.popover("API & CLI", icon=":material/terminal:"):
-        st.caption("The same rows, from a shell and from a program")
+    with st.popover("Command line", icon=":material/terminal:"):
+        st.caption("The same rows, from a shell")
         st.code(command(asked), language="bash", wrap_lines=True)
-        st.code(_origin_of_page() + api_path(asked), language=None, wrap_lines=True)
-
-
-def _origin_of_page() -> str:
-    parts = urlsplit(st.context.url or "")
-    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else ""
 
 
 def _key(asked: Asked) -> str:
