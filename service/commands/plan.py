@@ -10,6 +10,7 @@ import typer
 
 from core.errors import InputError
 from service.commands.options import Json, ProviderNames, provider_names, read_gpu
+from service.commands.plan_export import export
 from service.commands.plan_saved import keep, print_frontier, register
 from service.output import print_json, print_table, quiet_solver, say
 
@@ -439,3 +440,4 @@ def print_plan(document: dict[str, Any]) -> None:
 
 
 register(app, print_plan)
+app.command()(export)
