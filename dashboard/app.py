@@ -26,6 +26,8 @@ page = st.navigation(
         st.Page("app_pages/advisor.py", title="GPU Advisor", icon=":material/memory:"),
         st.Page("app_pages/prices.py", title="Price explorer", icon=":material/search_insights:"),
         st.Page("app_pages/egress.py", title="Egress", icon=":material/outbound:"),
+        st.Page("app_pages/alerts.py", title="Alerts", icon=":material/notifications:"),
+        st.Page("app_pages/digests.py", title="Digests", icon=":material/newspaper:"),
         st.Page("app_pages/sources.py", title="Sources & status", icon=":material/rss_feed:"),
     ],
     position="top",

@@ -147,12 +147,14 @@ def ladder_words(tariff: EgressTariff) -> str:
 
 
 def drawn_first(groups: Sequence[TariffGroup], most: int = 4) -> list[TariffGroup]:
-    """Choose what to draw unasked: one tariff a provider, those with a ladder first."""
+    """Choose what to draw unasked: one tariff a provider, ladders first, $0 last."""
     firsts: dict[str, TariffGroup] = {}
     for group in groups:
         if group.bill.usd is not None:
             firsts.setdefault(group.tariff.provider, group)
-    by_steps = sorted(firsts.values(), key=lambda group: -len(group.tariff.tiers))
+    by_steps = sorted(
+        firsts.values(), key=lambda group: (-len(group.tariff.tiers), not group.bill.usd)
+    )
     return sorted(by_steps[:most], key=_rank)
 
 

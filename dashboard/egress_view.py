@@ -222,7 +222,7 @@ def egress_rows(groups: Sequence[TariffGroup], gb: Decimal) -> list[dict[str, An
             "provider": group.tariff.provider,
             "network_tier": group.tariff.network_tier,
             "destination": group.tariff.destination,
-            "regions": " ".join(group.regions),
+            "regions": "; ".join(group.regions),
             "usd": None if group.bill.usd is None else group.bill.usd.quantize(Decimal("0.01")),
             "usd_per_gb": None
             if group.bill.usd is None or not gb
@@ -269,6 +269,8 @@ def _table(groups: Sequence[TariffGroup], titles: dict[str, str], gb: Decimal) -
                 "USD/month", format="%,.2f", help="– = no price is stated for it."
             ),
             "usd_per_gb": config.NumberColumn("USD/GB", format="%.4f", help="Bill by volume."),
+            "ladder": config.TextColumn(width=330),
+            "source": config.TextColumn(width="medium"),
             "confirmed": config.DateColumn("confirmed", format="YYYY-MM-DD"),
             "link": config.LinkColumn("source", display_text="open"),
         },
@@ -297,11 +299,9 @@ def _regions(regions: Sequence[str]) -> str:
     return shown if len(regions) <= 3 else f"{shown} and {len(regions) - 3} more"
 
 
-def egress_command(providers: Sequence[str], regions: Sequence[str], gb: Decimal) -> str:
+def egress_command(providers: Sequence[str], gb: Decimal) -> str:
     """Return the command that prints the tariffs one by one, with their bills."""
     words = ["spotfloor", "prices", "egress", "--gb", f"{gb:f}"]
     for name in providers:
         words += ["--provider", name]
-    for name in regions:
-        words += ["--region", name]
     return shlex.join(words)

@@ -41,7 +41,7 @@ class Repricing:
     Attributes:
         usd_per_month: what the plan's fleet costs then; None where an offer of it is gone.
         best_usd_per_month: what the best fleet of that day costs; None where there is none.
-        document: the JSON contract ``spotfloor.reprice/1``.
+        document: the look as JSON: prices then and now, what it rests on.
     """
 
     plan_id: str

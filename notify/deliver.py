@@ -7,6 +7,7 @@ nothing is lost; it is sent again with the same message id, so a receiver can dr
 
 from __future__ import annotations
 
+import random
 import threading
 import uuid
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import structlog
 
 from core.clock import Clock
 from core.errors import AppError, ConfigError, DatabaseError
+from core.settings import Settings
 from db.endpoints import Endpoint, disable, retarget
 from db.engine import Database, writing
 from db.outbox import Claim, Ending, anything_due, claim, record
@@ -25,8 +27,8 @@ from notify.channels.registry import channel_of
 from notify.message import Message
 from notify.outgoing import Answer, HttpRequest, Outgoing
 from notify.schedule import Verdict, dying, judge
-from notify.seal import Sealer
-from notify.send import Send
+from notify.seal import Sealer, sealer_of
+from notify.send import Send, mail_server, make_sender
 from notify.signing import headers
 
 log = structlog.get_logger(__name__)
@@ -68,6 +70,24 @@ class Passed:
     def attempts(self) -> int:
         """All attempts."""
         return self.delivered + self.waiting + self.dead
+
+
+def delivering_of(settings: Settings, clock: Clock, worker: str) -> Delivering:
+    """Return what delivering needs under some settings.
+
+    Raises:
+        ConfigError: the mail server's address is malformed.
+    """
+    server = mail_server(settings)
+    return Delivering(
+        clock=clock,
+        send=make_sender(settings),
+        sealer=sealer_of(settings),
+        random=random.random,
+        worker=worker,
+        allow_private=settings.allow_private_webhooks,
+        mail_from=server.sender if server else "",
+    )
 
 
 def deliver_due(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING
 
-from notify.deliver import Delivering, deliver_due
-from notify.seal import sealer_of
-from notify.send import mail_server, make_sender
+from notify.deliver import Delivering, deliver_due, delivering_of
 
 if TYPE_CHECKING:
     from service.context import Context
@@ -28,17 +25,7 @@ def how_to_deliver(context: Context, worker: str) -> Delivering:
     Raises:
         ConfigError: the mail server's address is malformed.
     """
-    settings = context.settings
-    server = mail_server(settings)
-    return Delivering(
-        clock=context.clock,
-        send=make_sender(settings),
-        sealer=sealer_of(settings),
-        random=random.random,
-        worker=worker,
-        allow_private=settings.allow_private_webhooks,
-        mail_from=server.sender if server else "",
-    )
+    return delivering_of(context.settings, context.clock, worker)
 
 
 def deliver(context: Context, worker: str) -> Callable[[], tuple[str, str]]:

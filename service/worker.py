@@ -88,11 +88,16 @@ def jobs(context: Context) -> list[Job]:
     table = [Job("house", timedelta(days=1), timedelta(minutes=10), lambda: _house(context))]
     if context.settings.offline:
         return table
+    from service.alert_jobs import EVALUATE_EVERY, alert_job
     from service.digest_jobs import DIGEST_EVERY, digest_job
     from service.notify_jobs import DELIVER_EVERY, deliver
+    from service.plan_jobs import PLANS_EVERY, plans_job
 
     work = deliver(context, worker_name())
     table.append(Job("deliver", DELIVER_EVERY, timedelta(minutes=2), work, shared=True))
+    evaluate = alert_job(context)
+    table.append(Job("alerts", EVALUATE_EVERY, timedelta(minutes=2), evaluate, shared=True))
+    table.append(Job("plans", PLANS_EVERY, timedelta(minutes=30), plans_job(context)))
     table.append(Job("digest", DIGEST_EVERY, timedelta(minutes=10), digest_job(context)))
     for provider in chosen(context.settings):
 

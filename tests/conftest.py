@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -56,14 +57,42 @@ def postgres_server() -> Iterator[PostgresServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated SQLite database, made once and copied for each test: migrations take longer."""
+    path = tmp_path_factory.mktemp("migrated") / "migrated.db"
+    _migrate(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def migrated_template(postgres_server: PostgresServer) -> Iterator[str]:
+    """The name of a migrated PostgreSQL database that others are made from."""
+    name = f"template_{uuid.uuid4().hex[:12]}"
+    with postgres_server.fresh_database(name) as url:
+        _migrate(url)
+        yield name
+
+
+def _migrate(url: str) -> None:
+    engine = make_engine(url)
+    upgrade(engine)
+    engine.dispose()
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The address of an empty database of each kind."""
+    """The address of a database of each kind: migrated if the test asks for ``database`` too."""
+    migrated = "database" in request.fixturenames
     if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'test.db'}"
+        path = tmp_path / "test.db"
+        if migrated:
+            shutil.copy(request.getfixturevalue("migrated_file"), path)
+        yield f"sqlite:///{path}"
         return
+    template = request.getfixturevalue("migrated_template") if migrated else "template1"
     server: PostgresServer = request.getfixturevalue("postgres_server")
-    with server.fresh_database(f"t_{uuid.uuid4().hex[:12]}") as url:
+    with server.fresh_database(f"t_{uuid.uuid4().hex[:12]}", template) as url:
         yield url
 
 
@@ -76,15 +105,15 @@ def empty_database(database_url: str) -> Iterator[Database]:
 
 @pytest.fixture
 def database(empty_database: Database) -> Database:
-    """A migrated database of each kind."""
-    upgrade(empty_database)
+    """A migrated database of each kind: ``database_url`` saw to it."""
     return empty_database
 
 
 @pytest.fixture
-def sqlite(tmp_path: Path) -> Iterator[Database]:
+def sqlite(migrated_file: Path, tmp_path: Path) -> Iterator[Database]:
     """A migrated SQLite database, for tests in which the kind does not matter."""
-    engine = make_engine(f"sqlite:///{tmp_path / 'one.db'}")
-    upgrade(engine)
+    path = tmp_path / "one.db"
+    shutil.copy(migrated_file, path)
+    engine = make_engine(f"sqlite:///{path}")
     yield engine
     engine.dispose()

@@ -20,14 +20,14 @@ class PostgresServer:
     admin_url: str
 
     @contextmanager
-    def fresh_database(self, name: str) -> Iterator[str]:
-        """Make an empty database and drop it afterwards."""
+    def fresh_database(self, name: str, template: str = "template1") -> Iterator[str]:
+        """Make a database, empty or a copy of ``template``, and drop it afterwards."""
         admin = create_engine(
             make_url(self.admin_url).set(drivername="postgresql+psycopg"),
             isolation_level="AUTOCOMMIT",
         )
         with admin.connect() as connection:
-            connection.execute(text(f'CREATE DATABASE "{name}"'))
+            connection.execute(text(f'CREATE DATABASE "{name}" TEMPLATE "{template}"'))
         try:
             url = make_url(self.admin_url).set(drivername="postgresql", database=name)
             yield url.render_as_string(hide_password=False)

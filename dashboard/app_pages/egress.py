@@ -65,5 +65,5 @@ if not found:
     st.stop()
 show_egress(state.snapshot, found, volume)
 with st.expander("The same from a shell"):
-    st.code(egress_command(names, [], volume), language="bash")
+    st.code(egress_command(names, volume), language="bash")
     st.caption("It lists every region's tariff on its own, with its bill.")

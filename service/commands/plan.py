@@ -207,6 +207,12 @@ def solve(
         )
     document = plan.to_json()
     if save:
+        document["supply"] = {
+            "providers": list(provider_names(values.get("provider"))),
+            "regions": list(values.get("region") or ()),
+            "community": bool(values.get("community")),
+            "origin": values.get("origin"),
+        }
         keep(document, house)
     if json:
         print_json(document)

@@ -122,7 +122,10 @@ def register(app: typer.Typer, show_plan: Callable[[dict[str, Any]], None]) -> N
         plan: PlanId,
         off: Annotated[bool, typer.Option("--off", help="No longer.")] = False,
     ) -> None:
-        """Mark a kept plan as watched (or no longer); 'plan list --watched' lists them."""
+        """Watch a kept plan: the worker prices it anew daily and after price shifts.
+
+        Rules of kind plan_cost and plan_changed tell what it finds ('alerts add --defaults').
+        """
         from db.engine import writing
         from db.plans import watch_plan
 

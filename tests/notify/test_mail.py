@@ -174,7 +174,7 @@ def test_a_server_that_falls_silent_is_cut() -> None:
     with mail_server({"MAIL": "silence"}) as server:
         start = time.monotonic()
         answer = sender(server, total=0.5).send(a_mail())
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < 10, "cut long before the default limit"
     assert answer.reason == "timeout"
 
 

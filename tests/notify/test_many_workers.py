@@ -75,19 +75,21 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_doubles_no_id(
     assert {d.state for d in deliveries(sqlite)} == {"delivered"}
 
 
-def test_two_worker_processes_share_the_queue(database: Database) -> None:
+def test_two_worker_processes_share_the_queue(sqlite: Database) -> None:
+    """How PostgreSQL keeps two takers apart is tests/db/test_outbox.py's matter."""
+
     def slow(_: Got, handler: Handler) -> None:
         handler.server.gone.wait(0.02)  # long enough that both have something to do
         handler.answer(200)
 
     with receiver(slow) as server:
-        endpoints = [an_endpoint(database, f"e{n}", server.url(f"/ep_e{n}")) for n in range(4)]
+        endpoints = [an_endpoint(sqlite, f"e{n}", server.url(f"/ep_e{n}")) for n in range(4)]
         for number in range(10):
-            told(database, *endpoints, number=number)
-        processes = [start(database, name, "end") for name in ("a", "b")]
+            told(sqlite, *endpoints, number=number)
+        processes = [start(sqlite, name, "end") for name in ("a", "b")]
         shares = dict(ended(process) for process in processes)
     assert sum(shares.values()) == 40
     told_once = Counter((got.path, got.id) for got in server.got)
     assert set(told_once.values()) == {1}
-    assert {d.state for d in deliveries(database)} == {"delivered"}
-    assert {d.attempts for d in deliveries(database)} == {1}
+    assert {d.state for d in deliveries(sqlite)} == {"delivered"}
+    assert {d.attempts for d in deliveries(sqlite)} == {1}

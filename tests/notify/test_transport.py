@@ -15,6 +15,8 @@ from tests.notify.receiver import Got, Handler, Server, fine, receiver
 
 QUICK = 0.6
 """The whole limit of an attempt in the tests that wait for its end."""
+CUT = 10.0
+"""Seconds that tell a limit which bound from the default one, on a machine however busy."""
 
 
 def to(*addresses: str) -> Callable[[str, int], list[str]]:
@@ -148,7 +150,7 @@ def test_an_answer_that_comes_too_late_is_a_timeout(behave: Callable[..., None])
     with receiver(behave) as server:
         start = time.monotonic()
         answer = post(server, HttpSender(resolver=to("127.0.0.1"), total=QUICK))
-        assert time.monotonic() - start < QUICK + 2
+        assert time.monotonic() - start < CUT
     assert (answer.status, answer.reason) == (None, "timeout")
     assert answer.latency_ms >= QUICK * 900
 
@@ -161,8 +163,9 @@ def test_a_body_that_trickles_for_ever_is_cut_and_its_status_counts() -> None:
 
     with receiver(trickle) as server:
         start = time.monotonic()
-        answer = post(server, HttpSender(resolver=to("127.0.0.1"), total=QUICK))
-        assert time.monotonic() - start < QUICK + 2
+        # Long enough for the status line to come on a busy machine.
+        answer = post(server, HttpSender(resolver=to("127.0.0.1"), total=4 * QUICK))
+        assert time.monotonic() - start < CUT
     assert answer.status == 200
     assert set(answer.detail) == {"a"}
 
@@ -178,7 +181,7 @@ def test_a_body_that_streams_for_ever_is_cut_at_once() -> None:
     with receiver(stream) as server:
         start = time.monotonic()
         answer = post(server)
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < CUT
     assert (answer.status, len(answer.detail)) == (200, 512)
     assert sent[0] < 100 * 2**20
 

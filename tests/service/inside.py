@@ -12,11 +12,14 @@ from unittest import mock
 
 import jsonschema
 import structlog
+import typer.main
 
-from service.cli import main
+from service.cli import app, main
 from tests.shared import ROOT
 
 SCHEMAS = ROOT / "docs" / "schemas"
+COMMANDS = typer.main.get_command(app)
+"""What ``app()`` makes anew at each call, at thrice the price of a small command."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ def run(*words: str) -> Ran:
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         mock.patch.object(sys, "argv", ["spotfloor", *words]),
+        mock.patch("service.cli.app", COMMANDS),
     ):
         try:
             main()

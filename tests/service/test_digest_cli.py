@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import time_machine
 from bs4 import BeautifulSoup
 
 from db.engine import make_engine
-from db.migrate import upgrade
 from tests.notify.digest.markets import WEEK, listed
 from tests.notify.outboxes import an_endpoint
 from tests.service.inside import check, run
@@ -18,16 +18,24 @@ from tests.service.inside import check, run
 NOW = WEEK.end + timedelta(hours=6)
 
 
-@pytest.fixture
-def market(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A database with two providers' prices and an endpoint; it is Monday, 06:00 UTC."""
-    path = tmp_path / "market.db"
+@pytest.fixture(scope="module")
+def made_once(migrated_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with two providers' prices and an endpoint."""
+    path = tmp_path_factory.mktemp("market") / "market.db"
+    shutil.copy(migrated_file, path)
     engine = make_engine(f"sqlite:///{path}")
-    upgrade(engine)
     listed(engine, "a", range(-7, 8), {"m": "2.00"})
     listed(engine, "b", range(-7, 8), {"m": "3.00"})
     an_endpoint(engine, "team")
     engine.dispose()
+    return path
+
+
+@pytest.fixture
+def market(made_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it for each test; it is Monday, 06:00 UTC."""
+    path = tmp_path / "market.db"
+    shutil.copy(made_once, path)
     monkeypatch.setenv("SPOTFLOOR_DATABASE_URL", f"sqlite:///{path}")
     return path
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,6 @@ from core.clock import FixedClock
 from core.errors import ConfigError
 from core.settings import load_settings
 from db.engine import Database, make_engine, reading
-from db.migrate import upgrade
 from db.outbox import enqueue
 from db.saved_models import EndpointRow
 from notify.seal import sealer_of
@@ -27,15 +27,14 @@ HUSH = "https://hooks.example.com/services/hush"
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
+def own(migrated_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
     """A database of one's own that the command line uses too, online and in a lab."""
+    shutil.copy(migrated_file, tmp_path / "own.db")
     url = f"sqlite:///{tmp_path / 'own.db'}"
     monkeypatch.setenv("SPOTFLOOR_DATABASE_URL", url)
     monkeypatch.setenv("SPOTFLOOR_ALLOW_PRIVATE_WEBHOOKS", "1")
     monkeypatch.delenv("SPOTFLOOR_OFFLINE")
-    engine = make_engine(url)
-    upgrade(engine)
-    return engine
+    return make_engine(url)
 
 
 def row(database: Database) -> EndpointRow:

@@ -169,12 +169,16 @@ def test_online_each_chosen_provider_has_its_own_job(sqlite: Database) -> None:
     assert names() == [
         "house",
         "deliver",
+        "alerts",
+        "plans",
         "digest",
         *(f"scrape:{provider.name}" for provider in PROVIDERS),
     ]
     assert names(providers="lambda,aws") == [
         "house",
         "deliver",
+        "alerts",
+        "plans",
         "digest",
         "scrape:lambda",
         "scrape:aws",
@@ -199,7 +203,7 @@ def test_each_job_of_the_timetable_works_for_its_own_provider(
     run_once(a_context(sqlite, FixedClock(hour(0)), offline=False))
     assert asked == [provider.name for provider in PROVIDERS]
     states = {name: state for name, _, state, _, _ in claims(sqlite)}
-    assert [states.pop(name) for name in ("house", "digest")] == ["ok", "ok"]
+    assert [states.pop(name) for name in ("house", "plans", "digest")] == ["ok"] * 3
     assert set(states.values()) == {"failed"}
 
 
