@@ -132,12 +132,15 @@ def candidates(
 
 
 def _cheapest(pools: Sequence[Pool]) -> Pool | None:
-    """The pool with the lowest price per replica, as a person would pick it from a list."""
+    """The pool with the lowest price per replica, as a person would pick it from a list; single
+    machines only where there is nothing else.
+    """
 
     def listed(pool: Pool) -> tuple[Decimal, int]:
         return pool.option.usd_per_instance_hour / pool.replicas, pool.option.offer_id
 
-    return min(pools, key=listed, default=None)
+    plenty = [pool for pool in pools if pool.option.stock is None]
+    return min(plenty or pools, key=listed, default=None)
 
 
 def _all_on_demand(workload: Workload, market: Market, blocks: Blocks) -> Candidate:

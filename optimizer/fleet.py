@@ -5,8 +5,9 @@ with probability π_s in which zone z is up (A_zs = 1) or in drought (A_zs = 0).
 
 Data: c_i replicas on an instance, q_i USD/hour (with traffic), g_i GPUs, r_i = exp(-λ_i R) share of
 up-time that serves, D_b replicas needed, T the served share asked for, J the cheapest on-demand
-pool, φ = P(on-demand is to be had) · max(0, 1 - R/E[drought]) the share of a drought in which an
-on-demand stand-in serves (it must be found, and load, first).
+pool, φ = P(on-demand is to be had) · E[(drought - R)+] / E[drought] the share of a drought in which
+an on-demand stand-in serves (it must be found, and load, first); without a distribution of droughts
+its lower bound, max(0, 1 - R/E[drought]).
 
 Variables: n_ib instances of each pool in each block, integer; y_bs replicas of stand-in on-demand
 while spot is lost, u_bs unserved replicas, continuous.
@@ -44,7 +45,7 @@ from core.errors import AppError, PlanInfeasible
 from optimizer.limits import caps, floors, shares, stocks
 from optimizer.pools import Pool
 from optimizer.risk import Scenarios, scenarios
-from optimizer.slot_risk import PRIOR_STAND_IN_SUCCESS
+from optimizer.slot_risk import PRIOR_STAND_IN_SUCCESS, loaded_share
 from optimizer.workload import SHARES, Limits, Workload
 
 MIP_GAP = 0.001
@@ -137,11 +138,10 @@ def make_market(workload: Workload, pools: Sequence[Pool], gb_per_replica_hour: 
         [p.replicas * p.useful_share * gb_per_replica_hour * p.egress_usd_per_gb for p in pools]
     )
     usd = np.array([pool.usd_per_slot_hour for pool in pools]) + traffic
-    stand_ins = [k for k in range(len(pools)) if not is_spot[k]]
+    # One machine of a marketplace cannot stand in for a zone.
+    stand_ins = [k for k in range(len(pools)) if not is_spot[k] and pools[k].option.stock is None]
     fallback = min(stand_ins, key=lambda k: (usd[k] / replicas[k], k)) if stand_ins else None
-    droughts = [pool.option.drought_hours for pool in spot]
-    mean = sum(droughts) / len(droughts) if droughts else 0.0
-    loaded = max(0.0, 1 - workload.reload_hours / mean) if mean > 0 else 0.0
+    loaded = loaded_share([pool.option for pool in spot], workload.reload_hours)
     phi = 0.0 if fallback is None else PRIOR_STAND_IN_SUCCESS * loaded
     return Market(
         tuple(pools),

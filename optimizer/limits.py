@@ -29,6 +29,21 @@ def caps(market: Market, limits: Limits) -> list[tuple[str, Array, float]]:
         there = np.array([pool.option.provider == provider for pool in market.pools])
         if there.any():
             found.append((f"GPUs at {provider}", gpus * there, float(quota)))
+    return [*found, *_machines(market, gpus)]
+
+
+def _machines(market: Market, gpus: Array) -> list[tuple[str, Array, float]]:
+    """Slices of one machine: together no more GPUs than the largest of them has."""
+    slices: dict[str, list[int]] = {}
+    for k, pool in enumerate(market.pools):
+        if pool.option.machine:
+            slices.setdefault(pool.option.machine, []).append(k)
+    found = []
+    for machine, pools in slices.items():
+        if len(pools) > 1:
+            weight = np.zeros(len(gpus))
+            weight[pools] = gpus[pools]
+            found.append((f"GPUs of {machine}", weight, float(weight.max())))
     return found
 
 

@@ -8,6 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 
 from core.market import EgressTariff, PurchaseOption
+from optimizer.billing import BillingRule
+from optimizer.lives import Life
 
 ZoneKey = tuple[str, str, str]
 """(provider, region, zone): capacity that is lost together. Without a zone, the region."""
@@ -28,9 +30,17 @@ class SupplyOption:
         ingress_usd_per_gb: price of traffic into the instance; model downloads pay it.
         hazard_per_hour: preemptions per hour up; 0 for on-demand.
         hazard_basis: where that figure comes from, with its n.
+        hazard_interval: ends of its 90 % interval; None where none is stated.
+        hazard_losses, hazard_hours: n and base (hours up) of the pool's own record; None = none.
         drought_hours: mean time from a preemption until spot is to be had again.
+        drought_basis, drought_interval: where that comes from, with its n, and its 90 % interval.
+        droughts_seen: single droughts on record, where they are enough for a distribution; those
+            not known to have ended are censored.
+        billing: how a life that the provider ends is billed; None = the hours up.
         notice_seconds: warning before a preemption; 0 = none or unknown.
         stock: instances that there are; None = not stated.
+        machine: names the one machine that this is a slice of, where slices are sold; slices of
+            one machine share its GPUs. "" = no such thing.
     """
 
     offer_id: int
@@ -54,9 +64,17 @@ class SupplyOption:
     ingress_usd_per_gb: Decimal | None = None
     hazard_per_hour: float = 0.0
     hazard_basis: str = ""
+    hazard_interval: tuple[float, float] | None = None
+    hazard_losses: int | None = None
+    hazard_hours: float | None = None
     drought_hours: float = 0.0
+    drought_basis: str = ""
+    drought_interval: tuple[float, float] | None = None
+    droughts_seen: tuple[Life, ...] = ()
+    billing: BillingRule | None = None
     notice_seconds: float = 0.0
     stock: int | None = None
+    machine: str = ""
 
     def __post_init__(self) -> None:
         if not self.usd_per_instance_hour.is_finite() or self.usd_per_instance_hour <= 0:

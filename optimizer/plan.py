@@ -32,10 +32,13 @@ from optimizer.fleet import (
 from optimizer.market import SupplyOption
 from optimizer.money import exact
 from optimizer.pools import Pool, make_pools, pruned, worthwhile
+from optimizer.promise import Promise, promise
 from optimizer.slot_risk import PRIOR_STAND_IN_SUCCESS
 from optimizer.workload import Workload
 
 SCHEMA = "spotfloor.plan/1"
+
+BILLED_AS_RUN = "assumed: the hours run, without minimum or free time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +83,16 @@ class FleetRow:
             "source_url": option.source_url,
             "hazard_per_hour": option.hazard_per_hour,
             "hazard_basis": option.hazard_basis,
+            "hazard_interval_per_hour": option.hazard_interval and list(option.hazard_interval),
+            "hazard_losses": option.hazard_losses,
+            "hazard_hours_up": option.hazard_hours,
             "drought_hours": option.drought_hours,
+            "drought_basis": option.drought_basis,
+            "drought_interval_hours": option.drought_interval and list(option.drought_interval),
+            "billing_basis": option.billing.source
+            if option.billing and option.is_spot
+            else BILLED_AS_RUN,
+            "billed_share": round(self.pool.billed_share, 6),
         }
 
 
@@ -101,6 +113,7 @@ class Plan:
     cost: Cost
     served_share: float
     worst_hour_served_share: float
+    promise: Promise
     preemptions_per_day: float
     baselines: tuple[Baseline, ...]
     summary: str
@@ -124,6 +137,12 @@ class Plan:
                 "target": self.workload.availability,
                 "served_share": round(self.served_share, 6),
                 "worst_hour_served_share": round(self.worst_hour_served_share, 6),
+                "served_share_interval": [
+                    round(self.promise.low, 6),
+                    round(self.promise.high, 6),
+                ],
+                "served_share_interval_basis": self.promise.basis,
+                "fully_served_hours_share": round(self.promise.full_hours, 6),
                 "preemptions_per_day": round(self.preemptions_per_day, 3),
             },
             "baselines": [item.to_json() for item in self.baselines],
@@ -266,6 +285,7 @@ def _assemble(
         cost=cost,
         served_share=share,
         worst_hour_served_share=worst,
+        promise=promise(workload, market, blocks, counts),
         preemptions_per_day=preemptions_per_day(market, blocks, counts),
         baselines=tuple(compared),
         summary="",

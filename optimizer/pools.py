@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -34,9 +35,11 @@ class Pool:
         replicas: served by one instance.
         risk: long-run behaviour of one instance.
         usd_per_slot_hour: expected USD per wall-clock hour of one instance wanted: billed only
-            while up, with downloads at each start where those are billed.
+            while up, by the provider's rule for lives it ends, with downloads at each start
+            where those are billed.
         egress_usd_per_gb: marginal traffic price used in the program.
         egress_known: False where that price is assumed.
+        billed_share: hours billed per hour up, by the provider's rule.
     """
 
     option: SupplyOption
@@ -45,6 +48,7 @@ class Pool:
     usd_per_slot_hour: float
     egress_usd_per_gb: float
     egress_known: bool
+    billed_share: float = 1.0
 
     @property
     def useful_share(self) -> float:
@@ -73,11 +77,20 @@ def make_pools(workload: Workload, options: Sequence[SupplyOption]) -> list[Pool
         if risk.up * risk.serving < LEAST_USEFUL_SHARE:
             continue
         rate, known = _egress_rate(workload, option)
-        hourly = float(option.usd_per_instance_hour) * risk.up
+        billed = _billed(workload, option, risk)
+        hourly = float(option.usd_per_instance_hour) * risk.up * billed
         downloads = risk.preemptions_per_hour * workload.weights_gb
         hourly += downloads * float(option.ingress_usd_per_gb or 0)
-        pools.append(Pool(option, replicas, risk, hourly, rate, known))
+        pools.append(Pool(option, replicas, risk, hourly, rate, known, billed))
     return pools
+
+
+def _billed(workload: Workload, option: SupplyOption, risk: SlotRisk) -> float:
+    """Hours billed per hour up."""
+    if option.billing is None or not option.is_spot:
+        return 1.0
+    each = option.billing.billed_per_serving_hour(option.hazard_per_hour, workload.reload_hours)
+    return each * risk.serving
 
 
 def _egress_rate(workload: Workload, option: SupplyOption) -> tuple[float, bool]:
@@ -182,9 +195,38 @@ def pruned(workload: Workload, pools: Sequence[Pool], gb_per_replica_hour: float
         if not any(covers(other, other_usd, pool, usd) for other, other_usd in others):
             kept.setdefault(group(pool), []).append((pool, usd))
     left = [pair for pairs in kept.values() for pair in pairs]
-    on_demand = [pool for pool, _ in left if not pool.option.is_spot]
+    firm = [pair for pair in left if not pair[0].option.is_spot]
+    on_demand = _enough_machines(workload, firm, group)
     on_demand.sort(key=lambda pool: pool.option.offer_id)
     return [*on_demand, *_best_zones([pair for pair in left if pair[0].option.is_spot])]
+
+
+def _enough_machines(
+    workload: Workload, ranked: Sequence[tuple[Pool, float]], group: Callable[[Pool], object]
+) -> list[Pool]:
+    """Keep the cheapest on-demand pools of limited stock: as many as could all be used.
+
+    A marketplace lists thousands of single machines; of equal ones at equal places, none beyond
+    those that carry the whole demand can be in a cheapest fleet. Limits on shares can ask for
+    more of them, so nothing is dropped then.
+    """
+    limits = workload.limits
+    if any(getattr(limits, name) is not None for name in SHARES):
+        return [pool for pool, _ in ranked]
+    need = max(*workload.needed, limits.min_on_demand) + limits.warm_standby
+    there: Counter[object] = Counter()
+    machines: set[object] = set()
+    kept = []
+    for pool, _ in sorted(ranked, key=lambda pair: (pair[1], pair[0].option.offer_id)):
+        option = pool.option
+        kind = (group(pool), pool.replicas, option.gpu_count)
+        if option.stock is not None and there[kind] * pool.replicas >= need:
+            continue
+        kept.append(pool)
+        machine = (kind, option.machine or option.offer_id)
+        there[kind] += 0 if machine in machines else option.stock or 0
+        machines.add(machine)
+    return kept
 
 
 def _limited(limits: Limits) -> bool:

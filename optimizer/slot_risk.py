@@ -8,8 +8,10 @@ and droughts (mean D hours, not billed). In the long run it is up, hence billed,
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from optimizer.lives import kaplan_meier
 from optimizer.market import SupplyOption
 
 PRIOR_HAZARD_PER_HOUR = 0.41
@@ -18,6 +20,8 @@ Cloud, 2022-23 (range 0.02-1.83)."""
 
 PRIOR_DROUGHT_HOURS = 1.3
 """Mean time until spot is back: median over 31 of those traces of their mean (80 minutes)."""
+
+PRIOR_DROUGHT_BASIS = "prior: median of the mean droughts of 31 public GPU spot traces of 2022-23"
 
 PRIOR_BASIS = (
     "prior: median of 32 public GPU spot traces of 2022-23, 0.41 per hour up (range 0.02-1.83);"
@@ -52,3 +56,22 @@ def slot_risk(option: SupplyOption, reload_hours: float) -> SlotRisk:
     hazard = option.hazard_per_hour
     up = 1 / (1 + hazard * option.drought_hours)
     return SlotRisk(up, math.exp(-hazard * reload_hours), hazard * up)
+
+
+def loaded_share(options: Sequence[SupplyOption], reload_hours: float) -> float:
+    """Share of the dry hours of spot pools in which a stand-in that took R hours to load serves.
+
+    ``E[(D - R)+] / E[D]`` over all of them. Pools with droughts on record count by the
+    distribution of these (Kaplan-Meier); the others by what holds for any distribution of their
+    mean (Jensen): at least ``max(0, E[D] - R)``.
+    """
+    dry = sum(option.drought_hours for option in options)
+    if dry <= 0:
+        return 0.0
+    known = sum(
+        option.drought_hours * kaplan_meier(option.droughts_seen).useful_share(reload_hours)
+        for option in options
+        if option.droughts_seen
+    )
+    others = [option.drought_hours for option in options if not option.droughts_seen]
+    return (known + max(0.0, sum(others) - len(others) * reload_hours)) / dry

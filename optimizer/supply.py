@@ -6,6 +6,7 @@ along so that the plan can say so.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,13 +21,28 @@ from db.engine import Session
 from db.events import read_events
 from db.offers import current_offers, default_origin, newest_seen, snapshot_id
 from db.records import OfferFilter, Origin, StoredOffer
+from optimizer.billing import RULES
 from optimizer.hazard import Pool, PoolHazard, hazards
 from optimizer.market import SupplyOption
-from optimizer.slot_risk import PRIOR_BASIS, PRIOR_DROUGHT_HOURS, PRIOR_HAZARD_PER_HOUR
+from optimizer.shrink import PUBLIC_PRIOR, Count, Hazard, prior_of, shrunk
+from optimizer.slot_risk import (
+    PRIOR_BASIS,
+    PRIOR_DROUGHT_BASIS,
+    PRIOR_DROUGHT_HOURS,
+    PRIOR_HAZARD_PER_HOUR,
+)
 
 PLANNED = (PurchaseOption.ON_DEMAND.value, PurchaseOption.SPOT.value)
 OLDEST_OF_SNAPSHOT = timedelta(days=183)
 STALE = "stale"
+
+ONE_MACHINE_EACH = frozenset({"vastai"})
+"""Marketplaces of which each offer is a slice of one machine: there is one of it."""
+
+_PUBLIC = shrunk(Count(0, 0.0))
+"""What a pool is planned with of which nothing is on record."""
+
+_MACHINE = re.compile(r"machine \d+")
 _USABLE = frozenset({Freshness.FRESH, Freshness.AGEING, Freshness.SNAPSHOT})
 
 
@@ -85,6 +101,7 @@ def read_supply(
     )
     ladders = _ladders(session)
     own = hazards(read_events(session), now)
+    priors = _priors(own)
     options: list[SupplyOption] = []
     left_out: Counter[str] = Counter()
     as_of = newest_seen(session, chosen)
@@ -93,7 +110,7 @@ def read_supply(
         if reason := _reason_against(offer, oldest, community=community):
             left_out[reason] += 1
             continue
-        options.append(_with_record(_option(offer, ladders), own))
+        options.append(_with_record(_option(offer, ladders), own, priors))
     return Supply(
         tuple(options),
         chosen,
@@ -124,6 +141,7 @@ def _reason_against(offer: StoredOffer, oldest: datetime | None, *, community: b
 
 def _option(offer: StoredOffer, ladders: Mapping[tuple[str, str], EgressTariff]) -> SupplyOption:
     spot = offer.purchase_option == PurchaseOption.SPOT.value
+    one = offer.provider in ONE_MACHINE_EACH
     return SupplyOption(
         offer_id=offer.id,
         provider=offer.provider,
@@ -146,8 +164,19 @@ def _option(offer: StoredOffer, ladders: Mapping[tuple[str, str], EgressTariff])
         egress=_ladder_of(offer, ladders),
         hazard_per_hour=PRIOR_HAZARD_PER_HOUR if spot else 0.0,
         hazard_basis=PRIOR_BASIS if spot else "on-demand: taken as not preempted",
+        hazard_interval=(_PUBLIC.low, _PUBLIC.high) if spot else None,
         drought_hours=PRIOR_DROUGHT_HOURS if spot else 0.0,
+        drought_basis=PRIOR_DROUGHT_BASIS if spot else "",
+        billing=RULES.get(offer.provider),
+        stock=1 if one else None,
+        machine=_machine(offer) if one else "",
     )
+
+
+def _machine(offer: StoredOffer) -> str:
+    """The machine that an ask is a slice of; its source states it in the note."""
+    found = _MACHINE.search(offer.note)
+    return f"{offer.provider} {found[0] if found else offer.instance_type}"
 
 
 def _ladder_of(
@@ -161,8 +190,24 @@ def _ladder_of(
     return next((ladders[key] for key in keys if key in ladders), None)
 
 
-def _with_record(option: SupplyOption, own: Mapping[Pool, PoolHazard]) -> SupplyOption:
-    """Take the hazard from the user's own record of this pool, if there is any.
+def _priors(own: Mapping[Pool, PoolHazard]) -> dict[str, Hazard]:
+    """By provider, the hazard of a pool without a record where other pools of it have one."""
+    counts: dict[str, list[Count]] = {}
+    for pool, found in own.items():
+        counts.setdefault(pool[0], []).append(Count(found.losses, found.hours_up))
+    priors = {provider: prior_of(known, provider) for provider, known in counts.items()}
+    return {
+        provider: shrunk(Count(0, 0.0), prior)
+        for provider, prior in priors.items()
+        if prior is not PUBLIC_PRIOR
+    }
+
+
+def _with_record(
+    option: SupplyOption, own: Mapping[Pool, PoolHazard], priors: Mapping[str, Hazard]
+) -> SupplyOption:
+    """Take hazard and droughts from the user's own record of this pool, if there is any, else the
+    hazard from that of the provider's other pools.
 
     A record without a zone stands for the region; one of another zone says nothing.
     """
@@ -171,8 +216,28 @@ def _with_record(option: SupplyOption, own: Mapping[Pool, PoolHazard]) -> Supply
     pool = (option.provider, option.instance_type, option.region)
     found = own.get((*pool, option.zone)) or own.get((*pool, ""))
     if found is None or found.hours_up <= 0:
-        return option
-    return replace(option, hazard_per_hour=found.planned_per_hour, hazard_basis=found.basis)
+        prior = priors.get(option.provider)
+        return option if prior is None else _planned(option, prior, prior.source_with_interval)
+    option = _planned(option, found.planned, found.basis)
+    drought = found.drought
+    return replace(
+        option,
+        hazard_losses=found.losses,
+        hazard_hours=found.hours_up,
+        drought_hours=drought.hours,
+        drought_basis=drought.source,
+        drought_interval=(drought.low, drought.high),
+        droughts_seen=drought.seen,
+    )
+
+
+def _planned(option: SupplyOption, hazard: Hazard, basis: str) -> SupplyOption:
+    return replace(
+        option,
+        hazard_per_hour=hazard.per_hour,
+        hazard_basis=basis,
+        hazard_interval=(hazard.low, hazard.high),
+    )
 
 
 # Which of a provider's network products a planner bills when the user names none: the default

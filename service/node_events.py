@@ -27,8 +27,11 @@ MOST_EVENTS = 1_000_000
 
 POOL_COLUMNS = (
     "provider", "instance_type", "region", "zone", "losses", "hours_up", "hazard_per_hour",
-    "hazard_low_per_hour", "hazard_high_per_hour", "planned_hazard_per_hour", "starts", "ends",
-    "running", "unmatched", "first_at", "last_at", "base",
+    "hazard_low_per_hour", "hazard_high_per_hour", "planned_hazard_per_hour",
+    "planned_low_per_hour", "planned_high_per_hour", "planned_source", "median_life_hours",
+    "fit_family", "fit_shape", "fit_scale_hours", "drought_hours", "drought_low_hours",
+    "drought_high_hours", "droughts_ended", "dry_hours", "drought_source", "loss_events",
+    "largest_loss", "starts", "ends", "running", "unmatched", "first_at", "last_at", "base",
 )  # fmt: skip
 
 
@@ -123,6 +126,8 @@ def _rows(reader: csv.DictReader[str], shown: str, now: datetime) -> Iterator[No
 def pool_shape(pool: PoolHazard) -> dict[str, Any]:
     """One pool's record; rates are per hour up."""
     low, high = pool.interval or (None, None)
+    planned, fit = pool.planned, pool.fit
+    drought, together = pool.drought, pool.batches
     return {
         "provider": pool.provider,
         "instance_type": pool.instance_type,
@@ -133,7 +138,22 @@ def pool_shape(pool: PoolHazard) -> dict[str, Any]:
         "hazard_per_hour": pool.hazard_per_hour,
         "hazard_low_per_hour": low,
         "hazard_high_per_hour": high,
-        "planned_hazard_per_hour": pool.planned_per_hour,
+        "planned_hazard_per_hour": planned.per_hour,
+        "planned_low_per_hour": planned.low,
+        "planned_high_per_hour": planned.high,
+        "planned_source": planned.source,
+        "median_life_hours": pool.median_life_hours,
+        "fit_family": fit.family if fit else None,
+        "fit_shape": fit.shape if fit else None,
+        "fit_scale_hours": fit.scale_hours if fit else None,
+        "drought_hours": drought.hours,
+        "drought_low_hours": drought.low,
+        "drought_high_hours": drought.high,
+        "droughts_ended": drought.ended,
+        "dry_hours": drought.dry_hours,
+        "drought_source": drought.source,
+        "loss_events": together.events,
+        "largest_loss": together.largest,
         "starts": pool.starts,
         "ends": pool.ends,
         "running": pool.running,

@@ -427,12 +427,14 @@ def print_plan(document: dict[str, Any]) -> None:
             for row in document["fleet"]
         ],
     )
+    low, high = service["served_share_interval"]
     per_million = cost["usd_per_million_tokens"]
     lines = [
         f"cost     {cost['usd_per_month']} USD a month: compute {cost['compute_usd_per_month']},"
         f" reloads {cost['preemption_usd_per_month']}, egress {cost['egress_usd_per_month']}"
         + (f"; {per_million} USD per million tokens" if per_million else ""),
         f"service  {service['served_share']:.3%} of the demand (asked {service['target']:.3%}),"
+        f" between {low:.2%} and {high:.2%} by what is known of the risk,"
         f" worst hour {service['worst_hour_served_share']:.2%},"
         f" {service['preemptions_per_day']:.1f} preemptions a day",
         "",

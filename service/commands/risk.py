@@ -132,6 +132,58 @@ def show(
         _print(pools, stated)
 
 
+@app.command()
+def slots(
+    wanted: Annotated[int, typer.Option(min=1, max=1000, help="Instances that must serve.")],
+    up: Annotated[float, typer.Option(help="Share of time that one is up, e.g. 0.95.")],
+    chance: Annotated[float, typer.Option(help="How often they must, e.g. 0.999.")] = 0.99,
+    correlation: Annotated[
+        float, typer.Option(help="Of two instances being up, 0 to 1; one zone is near 1.")
+    ] = 0.2,
+    json: Json = False,
+) -> None:
+    """How many spot instances it takes so that enough of them serve, alone and correlated.
+
+    The share up is taken as beta-distributed (beta-binomial). Where no number does, there is no
+    answer: correlated instances need other zones, or an on-demand base.
+    """
+    from optimizer.correlation import MOST_SLOTS, BetaBinomial, chance_of, slots_needed
+
+    for name, value in (("--up", up), ("--chance", chance)):
+        if not 0 < value < 1:
+            raise InputError(f"{name} {value:g}: must be above 0 and below 1, e.g. 0.95")
+    if not 0 <= correlation <= 1:
+        raise InputError(f"--correlation {correlation:g}: must be between 0 and 1, e.g. 0.2")
+    together = BetaBinomial(up, correlation)
+    alone = slots_needed(BetaBinomial(up, 0.0), wanted, chance)
+    needed = slots_needed(together, wanted, chance)
+    kept = None if alone is None else chance_of(wanted, together.distribution(alone))
+    if json:
+        print_json(
+            {
+                "schema": "spotfloor.risk-slots/1",
+                "inputs": {
+                    "wanted": wanted,
+                    "up": up,
+                    "chance": chance,
+                    "correlation": correlation,
+                },
+                "independent": alone,
+                "correlated": needed,
+                "chance_of_independent": kept,
+            }
+        )
+        return
+    typer.echo(f"at least {wanted} of them up in {chance:.4g} of the time, each up {up:.4g} of it:")
+    typer.echo(f"  if independent          {alone if alone is not None else f'over {MOST_SLOTS}'}")
+    typer.echo(
+        f"  at a correlation of {correlation:g}"
+        f"  {needed if needed is not None else f'none up to {MOST_SLOTS} does'}"
+    )
+    if kept is not None:
+        typer.echo(f"  so many as if independent would do in {kept:.2%} of the time")
+
+
 def _print(pools: list[dict[str, Any]], stated: list[dict[str, Any]]) -> None:
     if pools:
         print_table(
@@ -161,6 +213,7 @@ def _print(pools: list[dict[str, Any]], stated: list[dict[str, Any]]) -> None:
             ],
             title="your own record: preemptions per hour up",
         )
+        _print_lives(pools)
     else:
         say("no events of your own are recorded for this; see 'spotfloor risk record --help'")
     if not stated:
@@ -190,6 +243,68 @@ def _print(pools: list[dict[str, Any]], stated: list[dict[str, Any]]) -> None:
     )
     if len(stated) > SHOWN:
         say(f"{len(stated) - SHOWN} more; narrow with --provider, --region or --instance-type")
+
+
+def _print_lives(pools: list[dict[str, Any]]) -> None:
+    print_table(
+        [
+            ("provider", "provider"),
+            ("instance_type", "instance type"),
+            ("place", "region/zone"),
+            ("median", "half lost within h>"),
+            ("fit", "fitted lives"),
+            ("planned", "planned with"),
+            ("planned_source", "which is"),
+        ],
+        [
+            {
+                **row,
+                "place": row["zone"] or row["region"],
+                "median": _rate(row["median_life_hours"]),
+                "fit": _fit(row),
+                "planned": f"{_rate(row['planned_low_per_hour'])} to"
+                f" {_rate(row['planned_high_per_hour'])}",
+            }
+            for row in pools
+        ],
+        title="lives, and the 90 % interval of the rate that is planned with",
+    )
+    print_table(
+        [
+            ("provider", "provider"),
+            ("instance_type", "instance type"),
+            ("place", "region/zone"),
+            ("together", "losses at once"),
+            ("droughts_ended", "droughts n>"),
+            ("dry_hours", "dry hours>"),
+            ("drought_hours", "planned h>"),
+            ("drought", "90 % interval"),
+            ("drought_source", "which is"),
+        ],
+        [
+            {
+                **row,
+                "place": row["zone"] or row["region"],
+                "together": f"{row['losses']} in {row['loss_events']} events,"
+                f" at most {row['largest_loss']}",
+                "dry_hours": f"{row['dry_hours']:.1f}",
+                "drought_hours": _rate(row["drought_hours"]),
+                "drought": f"{_rate(row['drought_low_hours'])} to"
+                f" {_rate(row['drought_high_hours'])}",
+                "drought_source": row["drought_source"].split(";")[0],
+            }
+            for row in pools
+        ],
+        title="batches of losses, and how long spot stays away",
+    )
+
+
+def _fit(row: dict[str, Any]) -> str:
+    """The fitted family with its figures, or why there is none."""
+    if row["fit_family"] is None:
+        return "none yet"
+    shape = "" if row["fit_family"] == "exponential" else f"shape {row['fit_shape']:.2g}, "
+    return f"{row['fit_family']} ({shape}scale {row['fit_scale_hours']:.3g} h)"
 
 
 def _rate(value: float | None) -> str:

@@ -16,10 +16,14 @@ from optimizer.effective_cost import (
     article_usd_per_hour,
     break_even_even,
     break_even_exponential,
+    break_even_reload_even,
+    break_even_reload_exponential,
     chance_of_at_least,
     effective_cost_report,
     expected_hours_without_checkpoint,
     ready_share,
+    service_gap_hours,
+    usd_per_covered_hour,
     usd_per_useful_hour,
     useful_share_even,
     useful_share_exponential,
@@ -266,3 +270,35 @@ def test_money_is_rounded_half_even_to_a_millionth(p: float, n: float, r: float)
     found = effective_cost_report(hourly=p, preemptions_per_hour=n, reload_minutes=r)
     exact = Decimal(repr(article_usd_per_hour(p, n, r / 60)))
     assert abs(Decimal(found["article_usd_per_hour"]) - exact) <= Decimal("0.0000005")
+
+
+@pytest.mark.parametrize(
+    ("on_demand", "even", "exponential"), [(0.74, 14.59, 26.17), (0.34, 8.24, 10.61)]
+)
+def test_the_longest_reload_that_pays_at_three_an_hour(
+    on_demand: float, even: float, exponential: float
+) -> None:
+    """By hand: 60 (1 - 0.20/q) / 3 and 60 ln(q/0.20) / 3 minutes."""
+    minutes = report(on_demand=str(on_demand))["break_even_reload_minutes_by_lifetime"]
+    assert round(minutes["even"], 2) == even
+    assert round(minutes["exponential"], 2) == exponential
+    assert break_even_reload_even(0.5, 0.4, 3) == break_even_reload_exponential(0.5, 0.4, 3) == 0
+    assert report(n="0", on_demand="0.74")["break_even_reload_minutes_by_lifetime"]["even"] is None
+
+
+@given(p=prices, q=prices, n=st.floats(0.001, 20))
+def test_at_the_break_even_reload_both_cost_the_same(p: float, q: float, n: float) -> None:
+    assume(p < q)
+    even, exponential = break_even_reload_even(p, q, n), break_even_reload_exponential(p, q, n)
+    assert usd_per_useful_hour(p, useful_share_even(n, even)) == pytest.approx(q, rel=1e-6)
+    assert usd_per_useful_hour(p, useful_share_exponential(n, exponential)) == pytest.approx(q)
+
+
+def test_notice_shortens_the_gap_and_stand_ins_cost_what_was_computed_by_hand() -> None:
+    assert service_gap_hours(0.5, 0.1, 2 / 60) == pytest.approx(0.5667, abs=1e-4)
+    assert service_gap_hours(0.0, 0.1, 7 / 60) == 0
+    # (0.20 x 2 + 0.74 x (1 + 0.1 + 0.1)) / 3
+    covered = usd_per_covered_hour(
+        0.20, 0.74, life=2, drought=1, reload_hours=0.1, stand_in_reload=0.1
+    )
+    assert covered == pytest.approx(1.288 / 3)

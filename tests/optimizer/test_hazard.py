@@ -12,7 +12,8 @@ from scipy.stats import poisson
 
 from core.nodes import NodeEvent, NodeEventKind
 from optimizer.hazard import PoolHazard, hazards
-from optimizer.slot_risk import PRIOR_HAZARD_PER_HOUR
+from optimizer.lives import Life
+from optimizer.slot_risk import PRIOR_DROUGHT_HOURS, PRIOR_HAZARD_PER_HOUR
 from tests.builders import hour
 
 
@@ -134,6 +135,82 @@ def test_the_planned_rate_goes_from_the_prior_to_the_record_as_hours_grow() -> N
     assert gaps[2] < 0.005
 
 
+def test_droughts_last_from_the_last_loss_to_the_next_start() -> None:
+    """One of two nodes lost is none; given back is none; a pool left for weeks tells 80 hours."""
+    told = only(
+        [
+            event(0, "started", "a"), event(0, "started", "b"),
+            event(1, "preempted", "a"), event(2, "preempted", "b"),
+            event(5, "started", "c"), event(6, "ended", "c"),
+            event(9, "started", "d"), event(10, "preempted", "d"),
+            event(500, "started", "e"), event(501, "preempted", "e"),
+        ],
+        503,
+    )  # fmt: skip
+    assert told.droughts == (Life(3, True), Life(80, False), Life(2, False))
+    # One public drought of 1.3 h added to one that ended, in 85 dry hours.
+    assert told.drought.hours == pytest.approx((1.3 + 85) / 2)
+    assert told.drought.low < told.drought.hours < told.drought.high
+    assert "1 droughts that ended in 85.0 hours" in told.drought.source
+    assert only([event(0, "started", "a")], 9).drought.hours == PRIOR_DROUGHT_HOURS
+
+
+def test_losses_within_five_minutes_are_one_batch() -> None:
+    starts = [event(0, "started", str(n)) for n in range(4)]
+    lost = [event(at, "preempted", str(n)) for n, at in enumerate((3.0, 3.05, 3.1, 7.0))]
+    told = only([*starts, *lost], 9).batches
+    assert (told.events, told.losses, told.largest) == (2, 4, 3)
+
+
 def test_events_in_any_order_give_the_same_record() -> None:
     events = [event(0, "started", "a"), event(4, "preempted", "a"), event(2, "started", "b")]
     assert hazards(events, hour(9)) == hazards(reversed(events), hour(9))
+
+
+def test_lives_are_kept_with_who_still_runs_and_their_shape_is_fitted() -> None:
+    lengths = np.random.default_rng(2).weibull(0.5, 40)
+    events = [
+        item
+        for n, length in enumerate(lengths)
+        for item in (event(0, "started", str(n)), event(float(length), "preempted", str(n)))
+    ]
+    told = only([*events, event(0, "started", "up")], 500)
+    assert len(told.lives) == 41
+    assert [life.hours for life in told.lives if not life.lost] == [500]
+    assert sum(life.hours for life in told.lives) == pytest.approx(told.hours_up)
+    assert told.median_life_hours == pytest.approx(float(np.sort(lengths)[20]), abs=1e-3)
+    assert told.fit is not None
+    assert told.fit.family != "exponential"
+
+
+def test_lives_of_nodes_that_are_not_told_apart_claim_no_shape() -> None:
+    together = [event(0, "started"), event(1, "started"), event(3, "preempted")]
+    told = only(together, 5)
+    assert (told.told_apart, told.fit, told.median_life_hours) == (False, None, None)
+    assert told.hours_up == pytest.approx(3 + 4)
+    one_by_one = only([event(0, "started"), event(1, "preempted"), event(2, "started")], 5)
+    assert one_by_one.told_apart
+    assert one_by_one.fit is not None
+
+
+def test_a_short_record_is_drawn_towards_the_providers_other_pools_and_says_so() -> None:
+    calm = [
+        item
+        for zone in "bcd"
+        for n in range(20)
+        for item in (
+            event(100 * n, "started", str(n), zone),
+            event(100 * n + (100 if n else 80), "preempted", str(n), zone),
+        )
+    ]
+    events = [*calm, event(1999, "started", "new", "a")]
+    found = hazards(events, hour(2000))
+    new = found["aws", "p5.48xlarge", "us-east-1", "a"]
+    others = 3 * 20 / (3 * (80 + 19 * 100))
+    assert new.losses == 0
+    assert new.planned_per_hour == pytest.approx(others, rel=0.15)
+    assert new.planned_per_hour < only([event(1999, "started", "new", "a")], 2000).planned_per_hour
+    assert "60 preemptions in 5940.0 hours up of 3 other pools at aws" in new.basis
+    assert new.planned.low < new.planned_per_hour < new.planned.high
+    assert f"90 % interval {new.planned.low:.2g} to {new.planned.high:.2g}" in new.basis
+    assert "0.41 per hour" in only(events[:2], 100).basis

@@ -212,8 +212,9 @@ def test_no_baseline_that_keeps_the_promise_is_cheaper(
         spot(10 + k, usd, zone=f"z{k}", hazard_per_hour=hazard)
         for k, (usd, hazard) in enumerate(zones)
     ]
+    levels = (1.0, 1.8, 2.5, 3.2, 4.0)  # enough for hours to be taken apart
     asked = workload(
-        demand=daily_profile(1, 4),
+        demand=tuple(levels[hour % 5] for hour in range(24)),
         availability=target,
         reload_minutes=5.0,
         egress_gb_per_month=egress,

@@ -109,6 +109,24 @@ def test_effective_cost_of_the_founding_articles_example() -> None:
     assert document["recommendation"] == "spot"
 
 
+def test_effective_cost_of_a_count_has_its_interval_and_the_providers_billing() -> None:
+    """3 losses in an hour up: Garwood's 0.818 to 7.754 at 90 %; AWS bills 4 e^-3 of the time."""
+    words = ("effective-cost", "--hourly", "0.20", "--reload-minutes", "4")
+    counted = (*words, "--losses", "3", "--hours-up", "1", "--provider", "aws")
+    document = check(run(*counted, "--json").document)
+    assert document["rate"]["low_per_hour"] == pytest.approx(0.818, abs=5e-4)
+    assert document["rate"]["high_per_hour"] == pytest.approx(7.754, abs=5e-4)
+    assert "3 preemptions in 1.0 hours up" in document["rate"]["source"]
+    assert document["usd_per_useful_hour"] == "0.25"
+    low, high = map(float, document["usd_per_useful_hour_interval"])
+    assert low == pytest.approx(0.2 / (1 - 0.818 / 15), abs=1e-4)
+    assert high == pytest.approx(0.2 / (1 - 7.754 / 15), abs=1e-3)
+    assert document["billing"]["billed_share"] == pytest.approx(4 * 2.718281828**-3, abs=1e-3)
+    assert "90 % interval" in run(*counted).out
+    for wrong in ((), ("--losses", "1"), ("--losses", "1", "--hours-up", "0")):
+        assert run(*words, *wrong).code == 2
+
+
 def test_a_months_traffic_out_of_aws_is_billed_by_tier(snapshot: Path) -> None:
     document = run(
         "prices", "egress", "--gb", "50000", "--provider", "aws", "--region", "us-east-1",

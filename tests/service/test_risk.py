@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,9 +60,18 @@ def test_a_file_of_events_gives_a_hazard_with_its_n_and_base(tmp_path: Path) -> 
     assert pool["hazard_per_hour"] == pytest.approx(1 / 20)
     assert pool["hazard_low_per_hour"] < 1 / 20 < pool["hazard_high_per_hour"]
     assert "1 preemptions in 20.0 hours up of 2 nodes" in pool["base"]
+    assert pool["planned_hazard_per_hour"] == pytest.approx(2 / (20 + 1 / PRIOR_HAZARD_PER_HOUR))
+    assert pool["planned_low_per_hour"] < 2 / 22.44 < pool["planned_high_per_hour"]
+    assert "own record, 89%" in pool["planned_source"]
+    assert (pool["fit_family"], pool["fit_scale_hours"]) == ("exponential", 20)
+    assert pool["median_life_hours"] == 8, "one lost after 8 hours, the other given back after 12"
     people = run("risk", "show")
     assert "0.05" in people.out
+    assert "exponential" in people.out
+    assert "90 % interval of the rate" in people.out
     assert "per hour up" in people.out
+    assert "1 in 1 events, at most 1" in people.out
+    assert (pool["droughts_ended"], pool["drought_source"][:5]) == (0, "prior")
     assert run("risk", "show", "--csv").out.splitlines()[0].startswith("provider,instance_type")
     assert check(run("risk", "show", "-p", "gcp", "--json").document)["pools"] == []
 
@@ -174,4 +184,33 @@ def test_a_plan_reckons_with_the_users_own_record_and_names_its_n(own: str) -> N
     assert before["spot"].hazard_per_hour == PRIOR_HAZARD_PER_HOUR
     assert after["spot"].hazard_per_hour == pytest.approx(1 / (1000 + 1 / 0.41), rel=1e-3)
     assert "0 preemptions in 1000.0 hours up of 1 nodes" in after["spot"].hazard_basis
+    assert after["spot"].hazard_interval is not None
+    low, high = after["spot"].hazard_interval
+    assert low < after["spot"].hazard_per_hour < high
+    assert (after["spot"].hazard_losses, before["spot"].hazard_losses) == (0, None)
+    # The public prior is one loss' worth: 5 % and 95 % of an exponential of its mean.
+    assert before["spot"].hazard_interval == pytest.approx((0.41 * 0.0513, 0.41 * 2.9957), rel=1e-3)
     assert after["on_demand"] == before["on_demand"]
+    row = next(row for row in a_plan()["fleet"] if row["purchase_option"] == "spot")
+    assert row["hazard_interval_per_hour"] == [
+        pytest.approx(low, rel=1e-3), pytest.approx(high, rel=1e-3),
+    ]  # fmt: skip
+    assert (row["hazard_losses"], row["hazard_hours_up"]) == (0, pytest.approx(1000, rel=1e-3))
+
+
+def a_plan() -> dict[str, Any]:
+    words = ("--gpu", "L4", "--floor", "2", "--ceiling", "4", "--availability", "0.95")
+    return check(run("plan", "solve", *words, "--json").document)
+
+
+def test_slots_needed_are_the_published_numbers() -> None:
+    """Ten of those up 95 % of the time, in 99.9 %: 14 alone, 36 at 0.2, where 14 do in 95.94 %."""
+    words = ("risk", "slots", "--wanted", "10", "--up", "0.95", "--chance", "0.999")
+    document = check(run(*words, "--json").document)
+    assert (document["independent"], document["correlated"]) == (14, 36)
+    assert document["chance_of_independent"] == pytest.approx(0.9594, abs=5e-5)
+    assert "36" in run(*words).out
+    none = check(run(*words, "--correlation", "1", "--json").document)
+    assert none["correlated"] is None
+    assert "none up to 10000 does" in run(*words, "--correlation", "1").out
+    assert "--up 1: must be above 0 and below 1" in run(*words[:4], "--up", "1").error
