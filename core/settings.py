@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -169,6 +170,11 @@ class Settings(BaseModel):
         description="Names of the endpoints that get the weekly digest, comma separated; all ="
         " every endpoint; empty = none.",
     )
+    api_url: str = Field(
+        "",
+        description="Address of the HTTP API that the dashboard shows to people, like"
+        " https://prices.example.com; up and serve fill in their own.",
+    )
     api_hosts: tuple[str, ...] = Field(
         (),
         description="Host names under which the HTTP API is reached, comma separated, beside"
@@ -222,6 +228,13 @@ class Settings(BaseModel):
         scheme = value.partition(":")[0]
         if scheme not in {"sqlite", "postgresql", "postgresql+psycopg"}:
             raise ValueError("must start with sqlite:/// or postgresql://")
+        return value
+
+    @field_validator("api_url")
+    @classmethod
+    def _web_address(cls, value: str) -> str:
+        if value and not re.fullmatch(r"https?://[\w.:\[\]-]+(/[\w./~-]*)?", value):
+            raise ValueError("must be an address like https://prices.example.com")
         return value
 
     @property

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from urllib.parse import urlencode
 
 from core.errors import InputError
 from core.gpus import family
@@ -206,12 +207,24 @@ def command(asked: Asked, kind: str = "--csv") -> str:
         ValueError: nothing can fit, so there is no such command.
     """
     words = ["spotfloor", "prices", "list"]
-    for name, value in _pairs(asked, option_names=OPTION_NAMES):
-        words += [f"--{name.replace('_hours', '').replace('_', '-')}", value]
+    for name, value in _pairs(asked):
+        words += [f"--{name.replace('_', '-')}", value]
     return shlex.join([*words, kind] if kind else words)
 
 
-def _pairs(asked: Asked, *, option_names: dict[str, str]) -> list[tuple[str, str]]:
+def api_path(asked: Asked, form: str = "csv") -> str:
+    """Return path and query of the API's request that answers exactly the rows of the page.
+
+    Args:
+        form: ``csv``, ``json`` or ``parquet``.
+
+    Raises:
+        ValueError: nothing can fit, so there is no such request.
+    """
+    return "/v1/offers?" + urlencode([*_pairs(asked), ("format", form)], safe=":,*")
+
+
+def _pairs(asked: Asked) -> list[tuple[str, str]]:
     wanted = asked.offers
     if wanted is None:
         raise ValueError("two parts of the question exclude each other")
@@ -219,14 +232,14 @@ def _pairs(asked: Asked, *, option_names: dict[str, str]) -> list[tuple[str, str
     gpu = gpu_words(wanted.gpus, wanted.min_vram_gib, wanted.min_gpu_count, wanted.max_gpu_count)
     if gpu:
         pairs.append(("gpu", gpu))
-    pairs += [("option", option_names.get(name, name)) for name in wanted.purchase_options]
+    pairs += [("option", OPTION_NAMES.get(name, name)) for name in wanted.purchase_options]
     pairs += [("provider", name) for name in wanted.providers]
     pairs += [("region", name) for name in wanted.regions]
     pairs += [("tier", name) for name in wanted.tiers]
     if wanted.max_usd_per_gpu_hour is not None:
         pairs.append(("max_price", plain(wanted.max_usd_per_gpu_hour)))
     if asked.max_age_hours is not None:
-        pairs.append(("max_age_hours", str(asked.max_age_hours)))
+        pairs.append(("max_age", str(asked.max_age_hours)))
     pairs += [("origin", asked.origin), ("limit", str(asked.limit))]
     if asked.offset:
         pairs.append(("offset", str(asked.offset)))

@@ -10,8 +10,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.freshness import Freshness, age_words
+from core.settings import load_settings
 from dashboard.data import MarketState
-from dashboard.explorer import OPTION_NAMES, UNITS, Asked, command, price_in
+from dashboard.explorer import OPTION_NAMES, UNITS, Asked, api_path, command, price_in
 from dashboard.explorer_data import (
     Page,
     page_of,
@@ -183,7 +184,7 @@ def _columns(chosen: Filters) -> dict[str, Any]:
 
 
 def _elsewhere(asked: Asked, page: Page, state: MarketState) -> None:
-    """CSV, and the command that returns the same rows."""
+    """CSV, and the command and the request that return the same rows."""
     st.download_button(
         "CSV",
         offers_csv(page.offers).encode(),
@@ -193,9 +194,14 @@ def _elsewhere(asked: Asked, page: Page, state: MarketState) -> None:
         on_click="ignore",
         help="The rows of this page, raw values.",
     )
-    with st.popover("Command line", icon=":material/terminal:"):
+    api = load_settings().api_url.rstrip("/")
+    with st.popover("API & CLI" if api else "Command line", icon=":material/terminal:"):
         st.caption("The same rows, from a shell")
         st.code(command(asked), language="bash", wrap_lines=True)
+        if api:
+            st.caption("The same rows, from a program")
+            st.code(api + api_path(asked), language=None, wrap_lines=True)
+            st.caption("From another machine it needs a token: `spotfloor tokens add NAME`")
 
 
 def _key(asked: Asked) -> str:

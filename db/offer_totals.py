@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from core.freshness import Freshness, freshness
 from core.market import PurchaseOption
 from db.models import OfferRow, RunRow, SourceRow, SpanRow
-from db.offers import _fits, _offer_of_span
+from db.offers import _fits, _offer_of_span, default_origin
 from db.records import OfferFilter
 
 
@@ -39,22 +39,33 @@ class Seen:
 
 def seen_offers(session: Session, selection: OfferFilter) -> list[Seen]:
     """Count the open offers that fit, by all that their age class depends on."""
-    by = (
-        OfferRow.origin,
-        SourceRow.kind == "marketplace",
-        SourceRow.spot_ended_at,
-        OfferRow.purchase_option,
-        SpanRow.last_seen,
-    )
-    query = (
+    origin = selection.origin or default_origin(session)
+    sources = {
+        name: (kind == "marketplace", ended)
+        for name, kind, ended in session.execute(
+            select(SourceRow.name, SourceRow.kind, SourceRow.spot_ended_at)
+        )
+    }
+    return [
+        Seen(origin, *sources[provider], option, seen, offers)
+        for provider, option, seen, offers in session.execute(seen_query(session, selection))
+    ]
+
+
+def seen_query(session: Session, selection: OfferFilter) -> Select[str, str, datetime, int]:
+    """Return the query of ``seen_offers``: offers by provider, option and last look.
+
+    The provider is grouped as an expression: as a column SQLite may read the offers in the order of
+    the index that holds it, and walk through all open spans for each of them.
+    """
+    by = (OfferRow.provider.concat(""), OfferRow.purchase_option, SpanRow.last_seen)
+    return (
         select(*by, func.count())
         .select_from(SpanRow)
         .join(OfferRow, OfferRow.id == _offer_of_span(selection))
-        .join(SourceRow, SourceRow.name == OfferRow.provider)
         .where(*_fits(session, selection))
         .group_by(*by)
     )
-    return [Seen(*row) for row in session.execute(query)]
 
 
 def freshness_counts(groups: Sequence[Seen], now: datetime) -> dict[str, int]:

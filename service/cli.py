@@ -16,6 +16,7 @@ from core.errors import AppError, PlanInfeasible
 from service.commands import (
     advise,
     alerts,
+    api,
     database,
     digest,
     doctor,
@@ -26,6 +27,7 @@ from service.commands import (
     risk,
     run,
     scrape,
+    tokens,
 )
 from service.output import EXIT_CODES, say
 
@@ -45,6 +47,8 @@ app = typer.Typer(
 app.command("up")(run.up)
 app.command("serve")(run.serve)
 app.command("worker")(run.worker)
+app.command("api")(api.api)
+app.command("mcp")(api.mcp)
 app.add_typer(database.app, name="db")
 app.add_typer(scrape.app, name="scrape")
 app.add_typer(prices.app, name="prices")
@@ -55,6 +59,7 @@ app.add_typer(risk.app, name="risk")
 app.add_typer(alerts.app, name="alerts")
 app.add_typer(endpoints.app, name="endpoints")
 app.add_typer(digest.app, name="digest")
+app.add_typer(tokens.app, name="tokens")
 app.command("doctor")(doctor.doctor)
 
 _state = {"debug": False}

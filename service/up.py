@@ -1,72 +1,148 @@
-"""``up``: one command that migrates, fills an empty database, and runs worker and dashboard.
+"""``up`` and ``serve``: the parts that keep running, started and ended together.
 
-Children run in process groups of their own, so that Ctrl-C reaches this process alone; it then
-asks each child to end, waits, and only then insists. If this process is killed outright, Linux
-ends the children for it.
+``up`` also migrates and fills an empty database, and runs the worker.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import structlog
-
-from core.errors import AppError, ConfigError
+from core.errors import ConfigError
+from service.children import StopFlag, start, stop_all, wait_ready, watch
 from service.output import say
 
 if TYPE_CHECKING:
+    from core.settings import Settings
     from service.context import Context
-
-log = structlog.get_logger(__name__)
-
-READY_WITHIN = 60.0
-STOP_WITHIN = 30.0
-_PR_SET_PDEATHSIG = 1
 
 
 def run_up(
-    context: Context, *, host: str, port: int, with_worker: bool, open_browser: bool = False
+    context: Context,
+    *,
+    host: str,
+    port: int,
+    api_port: int | None,
+    with_worker: bool,
+    open_browser: bool = False,
 ) -> None:
-    """Prepare the database, start the children, wait for the page, and watch over them.
+    """Prepare the database, start the children, wait until they answer, and watch over them.
+
+    Args:
+        api_port: where the HTTP API listens; None = it is not started.
 
     Raises:
-        ConfigError: the port is busy.
+        ConfigError: a port is busy.
         AppError: a child ended by itself.
     """
-    check_port(host, port)
+    _check_ports(host, port, api_port)
     prepare(context)
-    environment = {**os.environ, "SPOTFLOOR_DATABASE_URL": context.settings.database_url}
+    commands = _pages(host, port, api_port)
+    if with_worker:
+        commands["worker"] = [sys.executable, "-m", "service.cli", "worker"]
+    _run(context, commands, host=host, port=port, api_port=api_port, open_browser=open_browser)
+
+
+def run_serve(context: Context, *, host: str, port: int, api_port: int | None) -> None:
+    """Run dashboard and HTTP API on a database that is ready; the dashboard alone without port.
+
+    Raises:
+        ConfigError: a port is busy.
+        DatabaseError: the database is not ready.
+        AppError: a child ended by itself.
+    """
+    from db.migrate import ready
+
+    _check_ports(host, port, api_port)
+    ready(context.bare_database)
+    if api_port is None:
+        say(f"dashboard on http://{shown_host(host)}:{port}")
+        command = dashboard_command(host, port)
+        os.execve(command[0], command, _environment(context, ""))  # noqa: S606 - our interpreter
+    _run(context, _pages(host, port, api_port), host=host, port=port, api_port=api_port)
+
+
+def _check_ports(host: str, port: int, api_port: int | None) -> None:
+    if api_port == port:
+        raise ConfigError(f"--port and --api-port are both {port}; choose two different ones")
+    check_port(host, port)
+    if api_port is not None:
+        check_port(host, api_port, option="--api-port")
+
+
+def _pages(host: str, port: int, api_port: int | None) -> dict[str, list[str]]:
+    """Return the commands of what answers on a port."""
+    commands = {"dashboard": dashboard_command(host, port)}
+    if api_port is not None:
+        commands["HTTP API"] = [
+            sys.executable, "-m", "service.cli", "api",
+            f"--host={host}", f"--port={api_port}", "--quiet",
+        ]  # fmt: skip
+    return commands
+
+
+def _environment(context: Context, api_url: str) -> dict[str, str]:
+    """Return the variables of a child; a person's own address of the API goes before ours."""
+    settings = context.settings
+    return {
+        **os.environ,
+        "SPOTFLOOR_DATABASE_URL": settings.database_url,
+        "SPOTFLOOR_API_URL": settings.api_url or api_url,
+    }
+
+
+def _run(
+    context: Context,
+    commands: Mapping[str, Sequence[str]],
+    *,
+    host: str,
+    port: int,
+    api_port: int | None,
+    open_browser: bool = False,
+) -> None:
+    """Start the children and watch over them until told to stop; then end them all."""
+    address = f"http://{shown_host(host)}:{port}"
+    api_url = "" if api_port is None else f"http://{shown_host(host)}:{api_port}"
+    wanted = {"dashboard": health_address(host, port)}
+    if api_port is not None:
+        wanted["HTTP API"] = health_address(host, api_port, path="/healthz")
+    environment = _environment(context, api_url)
     children: dict[str, subprocess.Popen[bytes]] = {}
-    stopping = _StopFlag()
+    stopping = StopFlag()
     try:
-        children["dashboard"] = _start(dashboard_command(host, port), environment)
-        if with_worker:
-            command = [sys.executable, "-m", "service.cli", "worker"]
-            children["worker"] = _start(command, environment)
-        _wait_ready(health_address(host, port), children, stopping)
+        for name, command in commands.items():
+            children[name] = start(command, environment)
+        wait_ready(wanted, children, stopping)
         if not stopping:
-            address = f"http://{shown_host(host)}:{port}"
-            say("", f"  Spotfloor is ready: {address}", "  Ctrl-C stops it.", "")
+            say("", f"  Spotfloor is ready: {address}")
+            if api_url:
+                say(f"  HTTP API: {api_url}/openapi.json{_token_hint(context, host)}")
+            say("  Ctrl-C stops it.", "")
             if open_browser:
                 import webbrowser
 
                 webbrowser.open(address)
-        _watch(children, stopping)
+        watch(children, stopping)
     finally:
         stop_all(children)
     say("stopped")
+
+
+def _token_hint(context: Context, host: str) -> str:
+    if reads_are_open(host, context.settings):
+        return ""
+    return " (every request needs a token: 'spotfloor tokens add NAME')"
+
+
+def reads_are_open(host: str, settings: Settings) -> bool:
+    """Whether the HTTP API may be read without a token: on this machine alone, or where set so."""
+    return host in {"127.0.0.1", "::1", "localhost"} or settings.api_open_reads
 
 
 def prepare(context: Context) -> None:
@@ -80,23 +156,6 @@ def prepare(context: Context) -> None:
     loaded = load_snapshot(context.database, context.clock)
     if loaded:
         say(f"loaded the bundled price snapshot: {loaded} price rows")
-
-
-def run_dashboard(context: Context, *, host: str, port: int) -> None:
-    """Replace this process by the dashboard.
-
-    Raises:
-        ConfigError: the port is busy.
-        DatabaseError: the database is not ready.
-    """
-    from db.migrate import ready
-
-    check_port(host, port)
-    ready(context.bare_database)
-    say(f"dashboard on http://{shown_host(host)}:{port}")
-    environment = {**os.environ, "SPOTFLOOR_DATABASE_URL": context.settings.database_url}
-    command = dashboard_command(host, port)
-    os.execve(command[0], command, environment)  # noqa: S606 - our own interpreter
 
 
 def dashboard_command(host: str, port: int) -> list[str]:
@@ -117,8 +176,11 @@ def dashboard_command(host: str, port: int) -> list[str]:
     ]
 
 
-def check_port(host: str, port: int) -> None:
+def check_port(host: str, port: int, *, option: str = "--port") -> None:
     """Make sure that the port can be listened on.
+
+    Args:
+        option: what chooses another one.
 
     Raises:
         ConfigError: it is busy, forbidden, or the address is not this machine's.
@@ -131,7 +193,7 @@ def check_port(host: str, port: int) -> None:
     except OSError as error:
         raise ConfigError(
             f"cannot listen on {host} port {port}: {error.strerror};"
-            f" choose another with --port, e.g. --port {port + 1 if port < 65535 else 8501}"
+            f" choose another with {option}, e.g. {option} {port + 1 if port < 65535 else 8501}"
         ) from None
 
 
@@ -142,93 +204,7 @@ def shown_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def health_address(host: str, port: int) -> str:
-    """Return the address at which the page says that it is up."""
+def health_address(host: str, port: int, path: str = "/_stcore/health") -> str:
+    """Return the address at which the page, or the API with its path, says that it is up."""
     reach = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, shown_host(host))  # noqa: S104
-    return f"http://{reach}:{port}/_stcore/health"
-
-
-class _StopFlag:
-    """Turns true at the first SIGINT or SIGTERM; a second SIGINT is not needed."""
-
-    def __init__(self) -> None:
-        self._set = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._on_signal)
-
-    def _on_signal(self, *_: object) -> None:
-        self._set = True
-
-    def __bool__(self) -> bool:
-        return self._set
-
-
-def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603 - our own interpreter
-        list(command),
-        env=dict(environment),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-        preexec_fn=_die_with_parent(),  # noqa: PLW1509 - one prctl call, no locks taken
-    )
-
-
-def _die_with_parent() -> Callable[[], None] | None:
-    if not sys.platform.startswith("linux"):
-        return None
-    library = ctypes.CDLL(None)
-
-    def ask() -> None:
-        library.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-    return ask
-
-
-def _wait_ready(
-    address: str, children: Mapping[str, subprocess.Popen[bytes]], stopping: _StopFlag
-) -> None:
-    deadline = time.monotonic() + READY_WITHIN
-    while not stopping:
-        _check_alive(children)
-        if answers(address):
-            return
-        if time.monotonic() > deadline:
-            raise AppError(f"the dashboard did not answer within {READY_WITHIN:.0f} s; see above")
-        time.sleep(0.1)
-
-
-def answers(address: str) -> bool:
-    """Whether something answers 200 at an address on this machine."""
-    try:
-        with urllib.request.urlopen(address, timeout=2) as answer:  # noqa: S310 - http only
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError, ValueError):
-        return False
-
-
-def _check_alive(children: Mapping[str, subprocess.Popen[bytes]]) -> None:
-    for name, child in children.items():
-        if child.poll() is not None:
-            raise AppError(f"the {name} ended by itself (exit code {child.returncode}); see above")
-
-
-def _watch(children: Mapping[str, subprocess.Popen[bytes]], stopping: _StopFlag) -> None:
-    while not stopping:
-        _check_alive(children)
-        time.sleep(0.2)
-
-
-def stop_all(children: Mapping[str, subprocess.Popen[bytes]]) -> None:
-    """Ask every child to end, wait for all, then insist."""
-    for child in children.values():
-        if child.poll() is None:
-            child.terminate()
-    deadline = time.monotonic() + STOP_WITHIN
-    for name, child in children.items():
-        try:
-            child.wait(max(0.1, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            log.warning("up.killed_child", child=name)
-            child.kill()
-            child.wait()
+    return f"http://{reach}:{port}{path}"

@@ -64,10 +64,14 @@ def free_port() -> int:
 
 @contextmanager
 def up(database_url: str, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Run ``spotfloor up`` until its page answers; end it by SIGINT like a person would."""
+    """Run ``spotfloor up`` until its page answers; end it by SIGINT like a person would.
+
+    The HTTP API is left out unless its port is among the arguments.
+    """
     port = free_port()
+    api = [] if "--api-port" in arguments else ["--no-api"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "service.cli", "up", "--port", str(port), *arguments],
+        [sys.executable, "-m", "service.cli", "up", "--port", str(port), *api, *arguments],
         env=environment(database_url),
         cwd=ROOT,
         stderr=subprocess.PIPE,

@@ -61,7 +61,7 @@ def doctor(
 
 
 def _ping(address: str) -> None:
-    from service.up import answers
+    from service.children import answers
 
     if not address.startswith(("http://", "https://")):
         raise InputError(f"--ping {address}: give an http:// address")

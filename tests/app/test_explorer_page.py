@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import streamlit as st
+from fastapi.testclient import TestClient
 
 from core.market import PurchaseOption
 from db.engine import Database, reading
@@ -16,6 +17,8 @@ from db.migrate import upgrade
 from db.offer_shape import offers_csv
 from db.offers import current_offers
 from db.records import OfferFilter, StoredOffer
+from service.api.app import create_app
+from service.context import make_context
 from tests.app.pages import opened, said
 from tests.builders import a_report, an_offer, facts, write
 from tests.service.inside import run
@@ -46,6 +49,7 @@ def test_first_paint_lists_the_cheapest_offers_with_age_and_source(filled: Datab
     app = opened("prices")
     table = app.dataframe[0].value
     assert len(table) == 100
+    assert len(app.code) == 1, "the command alone: of an API the page knows nothing here"
     assert table["price"].is_monotonic_increasing
     assert table["age"].notna().all()
     assert (table["freshness"] == "◇ snapshot").all()
@@ -112,18 +116,8 @@ def test_prices_per_unit(moving: Database, unit: str, price: str) -> None:
     assert app.dataframe[0].value["price"][0] == pytest.approx(float(price))
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {},
-        {"ex_gpu": ["h100-sxm", "l4"], "ex_option": ["spot", "on-demand"]},
-        {"ex_q": "a100:80gb:1.. <3", "ex_tier": "secure"},
-        {"ex_region": "us, eu", "ex_count": "2 or more", "ex_rows": "50", "ex_vram": "40"},
-    ],
-)
-def test_csv_is_byte_for_byte_what_the_shown_command_prints(
-    filled: Database, monkeypatch: pytest.MonkeyPatch, params: dict[str, str | list[str]]
-) -> None:
+def rows_everywhere(monkeypatch: pytest.MonkeyPatch, **params: str | list[str]) -> list[str]:
+    """Return the lines of the page's CSV: the shown command and request give the same bytes."""
     made: list[str] = []
 
     def spy(offers: Sequence[StoredOffer]) -> str:
@@ -131,13 +125,46 @@ def test_csv_is_byte_for_byte_what_the_shown_command_prints(
         return made[-1]
 
     monkeypatch.setattr("dashboard.explorer_view.offers_csv", spy)
+    monkeypatch.setenv("SPOTFLOOR_API_URL", "https://prices.example/")
     app = opened("prices", **params)
     command = shlex.split(app.code[0].value)
     assert command[:3] == ["spotfloor", "prices", "list"]
     ran = run(*command[1:])
     assert ran.code == 0, ran.err
     assert ran.out.encode() == made[0].encode()
+    host, slash, request = app.code[1].value.partition("/v1/offers?")
+    assert host == "https://prices.example"
+    with TestClient(create_app(make_context()), base_url="http://127.0.0.1") as api:
+        answer = api.get(slash + request)
+    assert answer.status_code == 200, answer.text
+    assert answer.content == made[0].encode()
     assert len(made[0].splitlines()) == 1 + len(app.dataframe[0].value)
+    return made[0].splitlines()
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"ex_gpu": ["h100-sxm", "l4"], "ex_option": ["spot", "on-demand"]},
+        {"ex_q": "a100:80gb:1.. <3", "ex_tier": "secure"},
+        {"ex_region": "us, eu", "ex_count": "2 or more", "ex_rows": "50", "ex_vram": "40"},
+        {"ex_option": ["spot"], "ex_rows": "50", "ex_page": "2"},
+    ],
+)
+def test_the_pages_csv_is_to_the_byte_what_the_shown_command_and_request_give(
+    filled: Database, monkeypatch: pytest.MonkeyPatch, params: dict[str, str | list[str]]
+) -> None:
+    assert len(rows_everywhere(monkeypatch, **params)) > 5
+
+
+def test_a_limit_of_age_is_the_same_everywhere(
+    moving: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = datetime.now(UTC) - timedelta(hours=7)
+    write(moving, a_report([an_offer(provider="old", observed_at=late)], at=late,
+                           source=facts("old")))  # fmt: skip
+    assert len(rows_everywhere(monkeypatch, ex_age="2 h")) == 1 + 2
+    assert len(rows_everywhere(monkeypatch, ex_age="24 h")) == 1 + 3
 
 
 def test_later_pages_follow_the_first(filled: Database) -> None:

@@ -2,13 +2,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.dialects import sqlite
 
 from core.freshness import Freshness
 from core.market import Accelerator, Offer, PurchaseOption, Tier
-from db.engine import Database, reading
+from db.engine import Database, make_engine, reading
+from db.migrate import upgrade
+from db.offer_totals import seen_offers, seen_query
 from db.offers import (
     count_offers,
     current_offers,
@@ -300,3 +305,21 @@ def test_the_status_of_a_source_tells_its_last_and_its_last_good_run(database: D
     assert (status.last_run.id, status.last_good.id) == (bad.run_id, good.run_id)
     assert (status.current_offers, status.newest_seen) == (2, hour(0))
     assert [run.id for run in runs] == [bad.run_id, good.run_id]
+
+
+def test_counting_by_age_starts_at_the_open_spans(tmp_path: Path) -> None:
+    """From each offer to all open spans, 100,000 offers would take hours."""
+    database = make_engine(f"sqlite:///{tmp_path / 'x.db'}")
+    upgrade(database)
+    look(database, hour(0), {"a": "1", "b": "2"})
+    wanted = OfferFilter(origin="live")
+    with reading(database) as session:
+        query = seen_query(session, wanted).compile(
+            dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}
+        )
+        plan = [row[3] for row in session.execute(text(f"EXPLAIN QUERY PLAN {query}"))]
+        assert "price_span" in plan[0], plan
+        assert plan[1].startswith("SEARCH offer USING INTEGER PRIMARY KEY"), plan
+        (group,) = seen_offers(session, wanted)
+    database.dispose()
+    assert (group.offers, group.last_seen, group.purchase_option) == (2, hour(0), "on_demand")

@@ -203,7 +203,7 @@ def test_the_services_are_the_database_one_migration_the_web_and_the_worker() ->
     assert set(services()) == {"postgres", "migrate", "web", "worker"}
     assert {name: service["command"] for name, service in ours().items()} == {
         "migrate": ["db", "upgrade"],
-        "web": ["serve", "--host", "0.0.0.0"],
+        "web": ["serve", "--host", "0.0.0.0", "--no-api"],
         "worker": ["worker"],
     }
     assert services()["postgres"]["image"].startswith("postgres:16-")
