@@ -1,4 +1,5 @@
-# One image, every part of Spotfloor: `up` (all in one, the default), `serve`, `worker`, `db upgrade`.
+# One image, every part of Spotfloor: `up` (all in one, the default), `serve`, `api`, `worker`,
+# `db upgrade`.
 # Both stages use the same base, because a virtual environment names its interpreter by path.
 FROM python:3.11-slim-bookworm AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
@@ -30,7 +31,7 @@ ENV PATH=/venv/bin:$PATH \
 USER 10001:10001
 WORKDIR /home/app
 VOLUME /data
-EXPOSE 8501
+EXPOSE 8501 8502
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
     CMD ["spotfloor", "doctor", "--ping", "http://127.0.0.1:8501/_stcore/health"]
 ENTRYPOINT ["spotfloor"]

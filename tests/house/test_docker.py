@@ -67,6 +67,8 @@ def spotfloor_commands() -> Iterator[tuple[str, ...]]:
     yield tuple(health_command()[1:])
     for service in ours().values():
         yield tuple(service["command"])
+        if "test" in service.get("healthcheck", {}):
+            yield tuple(service["healthcheck"]["test"][2:])
 
 
 def image_environment() -> dict[str, str]:
@@ -115,10 +117,13 @@ def test_the_image_starts_everything_and_listens_outside_the_container() -> None
 
 
 def test_the_health_check_asks_the_port_that_is_exposed() -> None:
-    port = only("EXPOSE")
-    assert port == "8501"
+    page, api = only("EXPOSE").split()
+    assert (page, api) == ("8501", "8502")
     assert health_command() == [
-        "spotfloor", "doctor", "--ping", f"http://127.0.0.1:{port}/_stcore/health",
+        "spotfloor", "doctor", "--ping", f"http://127.0.0.1:{page}/_stcore/health",
+    ]  # fmt: skip
+    assert services()["api"]["healthcheck"]["test"] == [
+        "CMD", "spotfloor", "doctor", "--ping", f"http://127.0.0.1:{api}/healthz",
     ]  # fmt: skip
 
 
@@ -199,11 +204,12 @@ def test_every_setting_named_for_a_container_exists() -> None:
 # ---- compose.yaml ---------------------------------------------------------------------------
 
 
-def test_the_services_are_the_database_one_migration_the_web_and_the_worker() -> None:
-    assert set(services()) == {"postgres", "migrate", "web", "worker"}
+def test_the_services_are_the_database_one_migration_the_web_the_api_and_the_worker() -> None:
+    assert set(services()) == {"postgres", "migrate", "web", "api", "worker"}
     assert {name: service["command"] for name, service in ours().items()} == {
         "migrate": ["db", "upgrade"],
         "web": ["serve", "--host", "0.0.0.0", "--no-api"],
+        "api": ["api", "--host", "0.0.0.0"],
         "worker": ["worker"],
     }
     assert services()["postgres"]["image"].startswith("postgres:16-")
@@ -223,7 +229,7 @@ def test_a_service_is_hardened(name: str) -> None:
 
 def test_what_runs_waits_for_a_healthy_database_and_a_finished_migration() -> None:
     assert services()["migrate"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
-    for name in ("web", "worker"):
+    for name in ("web", "api", "worker"):
         assert services()[name]["depends_on"] == {
             "postgres": {"condition": "service_healthy"},
             "migrate": {"condition": "service_completed_successfully"},
@@ -232,9 +238,12 @@ def test_what_runs_waits_for_a_healthy_database_and_a_finished_migration() -> No
     assert services()["migrate"]["restart"] == "no"
 
 
-def test_only_the_web_is_reachable_and_only_from_this_machine_by_default() -> None:
+def test_only_web_and_api_are_reachable_and_only_from_this_machine_by_default() -> None:
     published = {name: s["ports"] for name, s in services().items() if "ports" in s}
-    assert published == {"web": ["${WEB_ADDRESS:-127.0.0.1}:${WEB_PORT:-8501}:8501"]}
+    assert published == {
+        "web": ["${WEB_ADDRESS:-127.0.0.1}:${WEB_PORT:-8501}:8501"],
+        "api": ["${API_ADDRESS:-127.0.0.1}:${API_PORT:-8502}:8502"],
+    }
     # The image's health check asks port 8501: of all services only the web has it.
     assert "healthcheck" not in services()["web"]
     for name in ("migrate", "worker"):

@@ -18,9 +18,13 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def doubted(tmp_path: Path) -> int:
-    """A recorded list, then one with every price eight times as high; the second's number."""
+    return make_doubted(tmp_path)
+
+
+def make_doubted(place: Path) -> int:
+    """Collect a recorded list, then one with prices eight times as high; the second's number."""
     source = payloads("runpod")
-    first, second = tmp_path / "first", tmp_path / "second"
+    first, second = place / "first", place / "second"
     for folder, factor in ((first, 1), (second, 8)):
         (folder / "runpod").mkdir(parents=True)
         for path in source.glob("*.json"):

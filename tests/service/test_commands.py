@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import re
-import shlex
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -72,24 +70,6 @@ def test_every_published_schema_is_a_valid_schema_and_is_used() -> None:
         schema = json.loads(path.read_text("utf-8"))
         jsonschema.Draft202012Validator.check_schema(schema)
         assert schema["properties"]["schema"]["const"] == schema["title"]
-
-
-def readme_commands() -> Iterator[str]:
-    text = (ROOT / "README.md").read_text("utf-8")
-    for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL):
-        for line in block.splitlines():
-            if line.startswith("spotfloor "):
-                yield line.partition("#")[0].strip()
-
-
-@pytest.mark.parametrize("line", list(readme_commands()))
-def test_every_command_of_the_readme_works(snapshot: Path, line: str) -> None:
-    ran = run(*shlex.split(line)[1:])
-    if line == "spotfloor scrape run":  # the only one that needs the network
-        assert "SPOTFLOOR_OFFLINE is set" in ran.error
-        return
-    assert ran.code == 0, ran.err
-    assert ran.out.strip() or "no source has run yet" in ran.err
 
 
 # --- worked numbers ----------------------------------------------------------------------------
