@@ -19,6 +19,7 @@ from optimizer.example import (
     example_workload,
 )
 from optimizer.plan import solve_plan
+from optimizer.selection import Selection
 from optimizer.supply import read_supply
 from optimizer.workload import Workload, daily_profile
 
@@ -98,6 +99,7 @@ def answer(snapshot: str, origin: str, question: Question) -> Answer:
             snapshot_id=supply.snapshot_id,
             prices_as_of=supply.prices_as_of,
             left_out=supply.left_out,
+            selection=Selection(providers=question.providers),
         )
     except PlanInfeasible as error:
         return Answer(None, str(error), error.limits, error.relaxations)

@@ -219,6 +219,7 @@ def _stored(
         freshness=_freshness(offer, span, source, now),
         run_id=span.run_id,
         run_state=state,
+        price_row=span.id,
     )
 
 

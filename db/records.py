@@ -206,7 +206,11 @@ class SourceStatus:
 
 @dataclass(frozen=True, slots=True)
 class StoredOffer:
-    """A current offer with its price, age and source."""
+    """A current offer with its price, age and source.
+
+    Attributes:
+        price_row: id of the stored span that holds the price.
+    """
 
     id: int
     origin: str
@@ -239,6 +243,7 @@ class StoredOffer:
     freshness: Freshness
     run_id: int
     run_state: str
+    price_row: int
 
     @property
     def usd_per_gpu_hour(self) -> Decimal:

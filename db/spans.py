@@ -114,3 +114,15 @@ def spans_by_offer(
             groups.setdefault(offer_id, []).append(LeanSpan(*values))
         for offer_id, spans in groups.items():
             yield chunk[offer_id], spans
+
+
+def prices_of_rows(session: Session, rows: Sequence[int]) -> dict[int, Decimal]:
+    """Read what stored price rows say, USD per instance-hour by id; rows that are gone are not
+    in the answer.
+    """
+    found: dict[int, Decimal] = {}
+    for start in range(0, len(rows), _CHUNK):
+        chunk = list(rows[start : start + _CHUNK])
+        query = select(SpanRow.id, SpanRow.usd_per_hour).where(SpanRow.id.in_(chunk))
+        found.update((number, usd) for number, usd in session.execute(query))
+    return found

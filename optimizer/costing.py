@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -60,9 +60,14 @@ def cost_of(workload: Workload, market: Market, blocks: Blocks, counts: Counts) 
     The program charges traffic by capacity at one rate; here all of the month's traffic leaves
     in proportion to what serves, and each tariff's ladder counts its own volume.
     """
-    total = preemption = Decimal(0)
-    served: dict[int, Decimal] = {}
-    for k, pool in enumerate(market.pools):
+    hours = instance_hours(market, blocks, counts)
+    return cost_of_hours(workload, list(zip(market.pools, hours, strict=True)))
+
+
+def instance_hours(market: Market, blocks: Blocks, counts: Counts) -> list[Decimal]:
+    """Instance-hours of each pool in a month, expected ones of stand-ins included."""
+    found = []
+    for k in range(len(market.pools)):
         hours = sum(
             (
                 Decimal(int(n)) * exact(h)
@@ -72,18 +77,26 @@ def cost_of(workload: Workload, market: Market, blocks: Blocks, counts: Counts) 
         )
         if k == market.fallback:
             hours += stand_in_hours(market, blocks, counts)
+        found.append(hours)
+    return found
+
+
+def cost_of_hours(workload: Workload, used: Sequence[tuple[Pool, Decimal]]) -> Cost:
+    """Price instance-hours of a month at the pools' own prices."""
+    total = preemption = Decimal(0)
+    served: list[tuple[Pool, Decimal]] = []
+    for pool, hours in used:
         spent = hours * exact(pool.usd_per_slot_hour)
         total += spent
         if pool.option.is_spot:
             price = pool.option.usd_per_instance_hour
             preemption += spent - hours * exact(pool.risk.up) * exact(pool.risk.serving) * price
-        served[k] = hours * exact(pool.useful_share) * pool.replicas
-    egress = cents(_egress(workload, market, served))
+        served.append((pool, hours * exact(pool.useful_share) * pool.replicas))
     reloads = cents(preemption)
     return Cost(
         compute=cents(total) - reloads,
         preemption=reloads,
-        egress=egress,
+        egress=cents(_egress(workload, served)),
         tokens=tokens_per_month(workload),
     )
 
@@ -102,16 +115,15 @@ def preemptions_per_day(market: Market, blocks: Blocks, counts: Counts) -> float
     return float(rate @ counts.total @ blocks.hours) / (HOURS_PER_MONTH / 24)
 
 
-def _egress(workload: Workload, market: Market, served: Mapping[int, Decimal]) -> Decimal:
-    total = sum(served.values(), Decimal(0))
+def _egress(workload: Workload, served: Sequence[tuple[Pool, Decimal]]) -> Decimal:
+    total = sum((part for _, part in served), Decimal(0))
     volume = exact(workload.egress_gb_per_month)
     if total == 0 or volume == 0:
         return Decimal(0)
     by_tariff: dict[object, tuple[Pool, Decimal]] = {}
-    for k, part in served.items():
+    for pool, part in served:
         if not part:
             continue
-        pool = market.pools[k]
         tariff = None if pool.option.egress_usd_per_gb is not None else pool.option.egress
         key = ("offer", pool.option.offer_id) if tariff is None else tariff.key
         known = by_tariff.get(key)

@@ -205,18 +205,8 @@ def solve_targets(
     return found
 
 
-def solve_whole(
-    workload: Workload,
-    market: Market,
-    blocks: Blocks,
-    target: float,
-    *,
-    fixed: NDArray[np.int64] | None = None,
-) -> Counts:
+def solve_whole(workload: Workload, market: Market, blocks: Blocks, target: float) -> Counts:
     """Solve all blocks in one program.
-
-    Args:
-        fixed: instances of each pool in each block that there are; only the stand-ins are chosen.
 
     Raises:
         PlanInfeasible: no fleet meets target and limits.
@@ -229,14 +219,11 @@ def solve_whole(
     _add_limits(rows, layout, market, len(blocks.demand), workload)
     _add_floors(rows, layout, market, blocks, workload)
     _add_quantile(rows, layout, market, blocks, workload, target)
-    low, high = np.zeros(layout.size), layout.upper(market, blocks, workload.limits)
-    if fixed is not None:
-        low[: layout.first_y] = high[: layout.first_y] = fixed.reshape(-1)
     solution = milp(
         _objective(layout, market, blocks),
         constraints=rows.constraint(),
         integrality=layout.integrality(),
-        bounds=Bounds(low, high),
+        bounds=Bounds(0, layout.upper(market, blocks, workload.limits)),
         options={
             "mip_rel_gap": MIP_GAP,
             "node_limit": NODE_LIMIT,

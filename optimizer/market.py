@@ -39,6 +39,8 @@ class SupplyOption:
         billing: how a life that the provider ends is billed; None = the hours up.
         notice_seconds: warning before a preemption; 0 = none or unknown.
         stock: instances that there are; None = not stated.
+        price_row: id of the stored price row; None = not from a store.
+        price_basis: what the price is: ``latest``, or a figure over time (``selection.BASES``).
         machine: names the one machine that this is a slice of, where slices are sold; slices of
             one machine share its GPUs. "" = no such thing.
     """
@@ -74,6 +76,8 @@ class SupplyOption:
     billing: BillingRule | None = None
     notice_seconds: float = 0.0
     stock: int | None = None
+    price_row: int | None = None
+    price_basis: str = "latest"
     machine: str = ""
 
     def __post_init__(self) -> None:

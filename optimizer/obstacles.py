@@ -49,7 +49,7 @@ def infeasible(
             limits=[f"{count} offers: {reason}" for reason, count in reasons.most_common(5)],
             relaxations=["choose a GPU with more memory, or a smaller need per replica"],
         )
-    named = _named_limits(workload, pools)
+    named = named_limits(workload, pools)
     binding, relaxations = [], []
     for limit, words, relaxed in named:
         try:
@@ -100,7 +100,7 @@ def above_budget(
     return PlanInfeasible(limit, limits=[limit], relaxations=relaxations)
 
 
-def _named_limits(workload: Workload, pools: Sequence[Pool]) -> list[tuple[str, str, Limits]]:
+def named_limits(workload: Workload, pools: Sequence[Pool]) -> list[tuple[str, str, Limits]]:
     """Every limit that is set: in words, what would relax it, and the limits without it."""
     limits = workload.limits
     whole = math.ceil(max(workload.needed) - 1e-9)

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from importlib import metadata
 from typing import Any
 
 from core.clock import iso
 from core.errors import PlanInfeasible
 from core.money import plain
 from optimizer import explain, obstacles
-from optimizer.baselines import Baseline, Candidate, candidates
-from optimizer.costing import Cost, cost_of, preemptions_per_day
-from optimizer.fleet import (
-    Blocks,
-    Counts,
-    Market,
-    make_market,
-    merge_blocks,
-    served_share,
-    solve_fleet,
-    solve_targets,
-    unserved,
-)
+from optimizer.baselines import Baseline
+from optimizer.choice import Chosen, choose, least_usd
+from optimizer.costing import Cost, instance_hours, preemptions_per_day
+from optimizer.fleet import Blocks, Counts, Market, served_share, unserved
 from optimizer.market import SupplyOption
 from optimizer.money import exact
-from optimizer.pools import Pool, make_pools, pruned, worthwhile
+from optimizer.pools import Pool, make_pools
 from optimizer.promise import Promise, promise
-from optimizer.slot_risk import PRIOR_STAND_IN_SUCCESS
+from optimizer.receipt import evidence, make_receipt
+from optimizer.selection import Selection, basis_warnings
 from optimizer.workload import Workload
 
 SCHEMA = "spotfloor.plan/1"
@@ -50,6 +39,7 @@ class FleetRow:
             (stands in while spot is lost).
         instances_by_hour: wanted in each hour of the profile.
         instances_max: largest number, stand-ins included.
+        hours_per_month: instance-hours wanted in a month, expected ones of stand-ins included.
     """
 
     pool: Pool
@@ -57,6 +47,7 @@ class FleetRow:
     instances_by_hour: tuple[int, ...]
     instances_min: int
     instances_max: int
+    hours_per_month: Decimal
 
     def to_json(self) -> dict[str, Any]:
         """As in the plan's contract."""
@@ -75,9 +66,11 @@ class FleetRow:
             "instances_min": self.instances_min,
             "instances_max": self.instances_max,
             "instances_by_hour": list(self.instances_by_hour),
+            "hours_per_month": plain(self.hours_per_month),
             "usd_per_instance_hour": plain(option.usd_per_instance_hour),
             "usd_per_useful_replica_hour": plain(cents6(self.pool.usd_per_replica_hour)),
             "price_as_of": iso(option.price_as_of),
+            "price_basis": option.price_basis,
             "freshness": option.freshness,
             "availability": option.availability,
             "source_url": option.source_url,
@@ -168,6 +161,7 @@ def solve_plan(
     prices_as_of: datetime | None,
     now: datetime | None = None,
     left_out: Mapping[str, int] | None = None,
+    selection: Selection | None = None,
 ) -> Plan:
     """Choose the cheapest fleet that serves the asked share of the demand.
 
@@ -176,6 +170,7 @@ def solve_plan(
         snapshot_id, prices_as_of: which state of the market they are.
         now: to say how old the chosen prices are; never part of the plan's id.
         left_out: how many offers were not given, by reason; shown as a warning.
+        selection: what the offers were selected by; the receipt keeps it.
 
     Raises:
         PlanInfeasible: no fleet does; limits and relaxations are named.
@@ -183,117 +178,82 @@ def solve_plan(
     pools = make_pools(workload, options)
     if not pools:
         raise obstacles.infeasible(workload, options, pools, lambda _: Decimal(0), left_out or {})
-    blocks = merge_blocks(workload)
-    rate = workload.egress_gb_per_month / max(workload.replica_hours_per_month, 1e-9)
-    market = make_market(workload, _considered(workload, pools, rate), rate)
-    targets = [workload.availability]
-    if (easier := explain.easier_target(workload.availability)) > 0:
-        targets.append(easier)
+    target = explain.easier_target(workload.availability)
     try:
-        counts, *others = solve_targets(workload, market, blocks, targets)
+        chosen = choose(workload, pools, easier=target if target > 0 else None)
     except PlanInfeasible:
-
-        def again(changed: Workload) -> Decimal:
-            other = make_market(changed, _considered(changed, pools, rate), rate)
-            return cost_of(changed, other, blocks, solve_fleet(changed, other, blocks)).total
-
-        raise obstacles.infeasible(workload, options, pools, again, left_out or {}) from None
-    assert counts is not None, "the first target is reached, or PlanInfeasible was raised"
-    compared = candidates(workload, market, pools, blocks, rate)
-    own = cost_of(workload, market, blocks, counts).total
-    easier_counts = others[0] if others else None
-    better = _cheaper(compared, own)
-    if better is not None and better.counts is not None:
-        market, counts, easier_counts = better.market, better.counts, None
+        raise obstacles.infeasible(
+            workload, options, pools, lambda changed: least_usd(changed, pools), left_out or {}
+        ) from None
     budget = workload.limits.max_usd_per_month
-    own = cost_of(workload, market, blocks, counts).total
-    if budget is not None and own > exact(budget):
-        raise obstacles.above_budget(workload, own, _afford(workload, pools, rate, blocks))
-    notes = explain.warnings(
-        workload, _chosen(market, counts), left_out or {}, options=options, now=now
-    )
+    if budget is not None and chosen.cost.total > exact(budget):
+        raise obstacles.above_budget(workload, chosen.cost.total, _afford(workload, pools))
+    notes = explain.warnings(workload, chosen.used(), left_out or {}, options=options, now=now)
+    if selection is not None:
+        used = [pool.option for pool in chosen.used()]
+        notes += basis_warnings(selection.price_basis, used, options)
     return _assemble(
-        workload, market, blocks, counts, easier_counts, [c.baseline for c in compared], pools,
+        workload, chosen, pools, selection,
         snapshot_id=snapshot_id, prices_as_of=prices_as_of, notes=notes,
     )  # fmt: skip
 
 
-def _afford(
-    workload: Workload, pools: Sequence[Pool], rate: float, blocks: Blocks
-) -> Callable[[float], Decimal | None]:
+def _afford(workload: Workload, pools: Sequence[Pool]) -> Callable[[float], Decimal | None]:
     """USD a month at another served share, None where no fleet reaches it."""
 
     def usd(target: float) -> Decimal | None:
-        changed = replace(workload, availability=target)
-        market = make_market(changed, _considered(changed, pools, rate), rate)
         try:
-            return cost_of(changed, market, blocks, solve_fleet(changed, market, blocks)).total
+            return least_usd(replace(workload, availability=target), pools)
         except PlanInfeasible:
             return None
 
     return usd
 
 
-def _considered(workload: Workload, pools: Sequence[Pool], rate: float) -> list[Pool]:
-    """The pools that enter the program."""
-    return pruned(workload, worthwhile(workload, pools, rate), rate)
-
-
-def _cheaper(compared: Sequence[Candidate], usd: Decimal) -> Candidate | None:
-    """A simple fleet that keeps every promise and still costs less: within the proven gap, the
-    program's answer can be a little dearer than one of them, and then that one is the plan.
-    """
-    able = [
-        item
-        for item in compared
-        if item.keeps_promise
-        and item.baseline.usd_per_month is not None
-        and item.baseline.usd_per_month < usd
-    ]
-    return min(able, key=lambda item: item.baseline.usd_per_month or usd, default=None)
-
-
-def _chosen(market: Market, counts: Counts) -> list[Pool]:
-    """Pools that the fleet uses, the stand-in's included."""
-    standing = market.fallback if counts.stand_in.any() else None
-    return [pool for k, pool in enumerate(market.pools) if counts.total[k].any() or k == standing]
-
-
 def _assemble(
     workload: Workload,
-    market: Market,
-    blocks: Blocks,
-    counts: Counts,
-    easier: Counts | None,
-    compared: list[Baseline],
+    chosen: Chosen,
     pools: Sequence[Pool],
+    selection: Selection | None,
     *,
     snapshot_id: str,
     prices_as_of: datetime | None,
     notes: Sequence[str],
 ) -> Plan:
-    rows = _fleet_rows(market, blocks, counts)
+    market, blocks, counts = chosen.market, chosen.blocks, chosen.counts
+    compared = [item.baseline for item in chosen.compared]
     share, worst = served_share(market, blocks, unserved(market, blocks, counts))
-    cost = cost_of(workload, market, blocks, counts)
-    receipt = _receipt(workload, rows, pools, market, counts, snapshot_id)
     draft = Plan(
-        plan_id=receipt["hash"][:12],
+        plan_id="",
         snapshot_id=snapshot_id,
         prices_as_of=prices_as_of,
         workload=workload,
-        fleet=rows,
-        cost=cost,
+        fleet=_fleet_rows(market, blocks, counts),
+        cost=chosen.cost,
         served_share=share,
         worst_hour_served_share=worst,
         promise=promise(workload, market, blocks, counts),
         preemptions_per_day=preemptions_per_day(market, blocks, counts),
         baselines=tuple(compared),
         summary="",
-        why=tuple(explain.reasons(workload, market, blocks, counts, easier, compared)),
+        why=tuple(explain.reasons(workload, market, blocks, counts, chosen.easier, compared)),
         warnings=tuple(notes),
-        receipt=receipt,
+        receipt={},
     )
-    return _with_summary(draft)
+    document = draft.to_json()
+    receipt = make_receipt(
+        document,
+        offer_ids=[row.pool.option.offer_id for row in draft.fleet],
+        rows=evidence(workload, chosen, pools),
+        selection=selection,
+        facts={
+            "offers_considered": len(pools),
+            "pools_in_program": len(market.pools),
+            "scenarios": len(market.states.probability),
+            "relative_gap": round(counts.gap, 6),
+        },
+    )
+    return _with_summary(replace(draft, plan_id=receipt["hash"][:12], receipt=receipt))
 
 
 def _with_summary(plan: Plan) -> Plan:
@@ -339,6 +299,7 @@ def _kind(plan: Plan, kind: str, rows: Sequence[FleetRow]) -> str:
 
 def _fleet_rows(market: Market, blocks: Blocks, counts: Counts) -> tuple[FleetRow, ...]:
     rows = []
+    hours = instance_hours(market, blocks, counts)
     for k, pool in enumerate(market.pools):
         by_hour = tuple(int(counts.total[k][slot]) for slot in blocks.slot)
         extra = 0
@@ -359,52 +320,9 @@ def _fleet_rows(market: Market, blocks: Blocks, counts: Counts) -> tuple[FleetRo
                 instances_by_hour=by_hour,
                 instances_min=min(by_hour),
                 instances_max=max(by_hour) + extra,
+                hours_per_month=hours[k],
             )
         )
     order = {"base": 0, "flexible": 1, "burst": 2, "fallback": 3}
     rows.sort(key=lambda row: (order[row.role], row.pool.usd_per_replica_hour))
     return tuple(rows)
-
-
-def _receipt(
-    workload: Workload,
-    rows: Sequence[FleetRow],
-    pools: Sequence[Pool],
-    market: Market,
-    counts: Counts,
-    snapshot_id: str,
-) -> dict[str, Any]:
-    """What is needed to open, check and re-price the plan later."""
-    content = {
-        "inputs": workload.to_json(),
-        "snapshot_id": snapshot_id,
-        "offers": [
-            {
-                "offer": row.pool.option.offer_id,
-                "usd_per_hour": plain(row.pool.option.usd_per_instance_hour),
-                "instances_by_hour": list(row.instances_by_hour),
-            }
-            for row in rows
-        ],
-    }
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return {
-        "hash": hashlib.sha256(text.encode()).hexdigest(),
-        "offer_ids": [row.pool.option.offer_id for row in rows],
-        "offers_considered": len(pools),
-        "pools_in_program": len(market.pools),
-        "scenarios": len(market.states.probability),
-        "solver": "HiGHS (scipy.optimize.milp)",
-        "relative_gap": round(counts.gap, 6),
-        "versions": {
-            "spotfloor": metadata.version("spotfloor"),
-            "scipy": metadata.version("scipy"),
-        },
-        "assumptions": [
-            "a month has 730 hours; list prices without tax",
-            "spot lives are exponential; droughts hit a zone as a whole",
-            "planned on-demand instances can be had; a stand-in for lost spot in"
-            f" {PRIOR_STAND_IN_SUCCESS:.0%} of the cases",
-            "scaling by the hour is free of charge beyond the hours run",
-        ],
-    }

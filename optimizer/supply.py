@@ -24,6 +24,7 @@ from db.records import OfferFilter, Origin, StoredOffer
 from optimizer.billing import RULES
 from optimizer.hazard import Pool, PoolHazard, hazards
 from optimizer.market import SupplyOption
+from optimizer.selection import Selection
 from optimizer.shrink import PUBLIC_PRIOR, Count, Hazard, prior_of, shrunk
 from optimizer.slot_risk import (
     PRIOR_BASIS,
@@ -52,6 +53,7 @@ class Supply:
 
     Attributes:
         left_out: how many offers were not taken, by reason.
+        refused: the reason against each of those offers, by id.
     """
 
     options: tuple[SupplyOption, ...]
@@ -59,6 +61,7 @@ class Supply:
     snapshot_id: str
     prices_as_of: datetime | None
     left_out: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[int, str] = field(default_factory=dict)
 
     def require_prices(self) -> None:
         """Refuse to plan where prices are missing or all too old.
@@ -103,12 +106,12 @@ def read_supply(
     own = hazards(read_events(session), now)
     priors = _priors(own)
     options: list[SupplyOption] = []
-    left_out: Counter[str] = Counter()
+    refused: dict[int, str] = {}
     as_of = newest_seen(session, chosen)
     oldest = as_of - OLDEST_OF_SNAPSHOT if as_of is not None and chosen == "snapshot" else None
     for offer in current_offers(session, now, selection):
         if reason := _reason_against(offer, oldest, community=community):
-            left_out[reason] += 1
+            refused[offer.id] = reason
             continue
         options.append(_with_record(_option(offer, ladders), own, priors))
     return Supply(
@@ -116,7 +119,46 @@ def read_supply(
         chosen,
         snapshot_id(session, chosen),
         as_of,
-        dict(left_out),
+        dict(Counter(refused.values())),
+        refused,
+    )
+
+
+def every_offer(session: Session, now: datetime, origin: Origin) -> list[tuple[SupplyOption, str]]:
+    """Read all offers of whole GPUs, each with why its price must not be planned with, or "".
+
+    Whose tier or provider was asked for is no matter here.
+    """
+    ladders, own = _ladders(session), hazards(read_events(session), now)
+    priors = _priors(own)
+    as_of = newest_seen(session, origin)
+    oldest = as_of - OLDEST_OF_SNAPSHOT if as_of is not None and origin == "snapshot" else None
+    offers = current_offers(session, now, OfferFilter(purchase_options=PLANNED, origin=origin))
+    return [
+        (
+            _with_record(_option(offer, ladders), own, priors),
+            _reason_against(offer, oldest, community=True),
+        )
+        for offer in offers
+        if offer.accelerator == Accelerator.GPU.value
+    ]
+
+
+def select_supply(
+    session: Session, now: datetime, selection: Selection, *, gpus: Sequence[str] = ()
+) -> Supply:
+    """Read what a plan's selection gives now, at the newest prices.
+
+    Prices on another basis are figures over time, which ``pricing.basis`` works out.
+    """
+    return read_supply(
+        session,
+        now,
+        gpus=gpus,
+        providers=selection.providers,
+        regions=selection.regions,
+        community=selection.community,
+        origin=selection.origin,
     )
 
 
@@ -166,6 +208,7 @@ def _option(offer: StoredOffer, ladders: Mapping[tuple[str, str], EgressTariff])
         hazard_basis=PRIOR_BASIS if spot else "on-demand: taken as not preempted",
         hazard_interval=(_PUBLIC.low, _PUBLIC.high) if spot else None,
         drought_hours=PRIOR_DROUGHT_HOURS if spot else 0.0,
+        price_row=offer.price_row,
         drought_basis=PRIOR_DROUGHT_BASIS if spot else "",
         billing=RULES.get(offer.provider),
         stock=1 if one else None,

@@ -204,7 +204,7 @@ class Workload:
         limits = self.limits
         return {
             "name": self.name,
-            "demand_replicas_by_hour": [round(value, 6) for value in self.demand],
+            "demand_replicas_by_hour": [round(value, 9) for value in self.demand],
             "gpus": list(self.gpus),
             "gpus_per_replica": self.gpus_per_replica,
             "vram_gib_per_replica": self.vram_gib_per_replica,

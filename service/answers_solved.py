@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from core.errors import InputError
+from dashboard.plan_supply import selected_supply
 from db.engine import reading
 from optimizer import models
 from optimizer.advice_json import to_json
@@ -22,6 +23,7 @@ from optimizer.workload import Workload, demand_from_rates
 from service.commands.advise import _about_prices, cards, question_of
 from service.commands.options import provider_names
 from service.commands.plan import _only_with_model, workload_of
+from service.commands.plan_extras import selection_of
 from service.commands.plan_model import sized
 
 if TYPE_CHECKING:
@@ -52,16 +54,9 @@ def plan_document(values: Mapping[str, Any], house: Context) -> dict[str, Any]:
         given["provider"] = list(EXAMPLE_PROVIDERS)
     else:
         workload = _workload(given, house)
+    selection = selection_of(given)
     with reading(house.database) as session:
-        supply = read_supply(
-            session,
-            house.clock.now(),
-            gpus=workload.gpus,
-            providers=provider_names(given.get("provider")),
-            regions=given.get("region") or (),
-            community=bool(given.get("community")),
-            origin=given.get("origin"),
-        )
+        supply = selected_supply(session, house.clock.now(), selection, gpus=workload.gpus)
     supply.require_prices()
     return solve_plan(
         workload,
@@ -69,6 +64,7 @@ def plan_document(values: Mapping[str, Any], house: Context) -> dict[str, Any]:
         snapshot_id=supply.snapshot_id,
         prices_as_of=supply.prices_as_of,
         left_out=supply.left_out,
+        selection=selection,
     ).to_json()
 
 

@@ -11,6 +11,8 @@ import typer
 from core.errors import InputError
 from service.commands.options import Json, ProviderNames, provider_names, read_gpu
 from service.commands.plan_export import export
+from service.commands.plan_extras import print_extras
+from service.commands.plan_reprice import register as register_reprice
 from service.commands.plan_saved import keep, print_frontier, register
 from service.output import print_json, print_table, quiet_solver, say
 
@@ -129,6 +131,25 @@ def solve(
         list[str] | None, typer.Option(help="GPUs at a provider, e.g. aws=32; repeatable.")
     ] = None,
     origin: Annotated[str | None, typer.Option(help="live or snapshot.")] = None,
+    price_basis: Annotated[
+        str | None,
+        typer.Option(help="Price of an offer: latest, median-7d or p90-30d (of its own history)."),
+    ] = None,
+    sensitivity: Annotated[
+        bool,
+        typer.Option(
+            "--sensitivity",
+            help="Also solve with each input 20 % lower and higher, and find where spot stops"
+            " paying (some 40 solves).",
+        ),
+    ] = False,
+    why_not: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Say why an offer is not in the plan: its id, or words of it, e.g."
+            " 'aws us-east-1 spot'; repeatable.",
+        ),
+    ] = None,
     targets: Annotated[
         str | None,
         typer.Option(
@@ -143,9 +164,10 @@ def solve(
 
     Exit code 3 when no fleet meets the target within the limits; what to relax is named.
     """
+    from dashboard.plan_supply import selected_supply
     from db.engine import reading
     from optimizer.plan import solve_plan
-    from optimizer.supply import read_supply
+    from service.commands.plan_extras import extras, selection_of
     from service.context import make_context
 
     given: dict[str, Any] = {
@@ -162,10 +184,12 @@ def solve(
         "max_region_share": max_region_share, "max_pool_share": max_pool_share,
         "max_usd_per_month": max_usd_per_month, "min_on_demand": min_on_demand,
         "min_on_demand_share": min_on_demand_share, "warm_standby": warm_standby,
-        "survive": survive, "quantile": quantile,
+        "survive": survive, "quantile": quantile, "price_basis": price_basis,
     }  # fmt: skip
     if save and targets is not None:
         raise InputError("--save keeps one plan; leave out --frontier")
+    if targets is not None and (sensitivity or why_not):
+        raise InputError("--sensitivity and --why-not are about one plan; leave out --frontier")
     values = _from_file(spec, set(given))
     values.update({key: value for key, value in given.items() if value is not None})
     if values.get("origin") not in {None, "live", "snapshot"}:
@@ -183,16 +207,9 @@ def solve(
     else:
         _only_with_model(values)
         workload = workload_of(values)
+    selection = selection_of(values)
     with reading(house.database) as session:
-        supply = read_supply(
-            session,
-            house.clock.now(),
-            gpus=workload.gpus,
-            providers=provider_names(values.get("provider")),
-            regions=values.get("region") or (),
-            community=bool(values.get("community")),
-            origin=values.get("origin"),
-        )
+        supply = selected_supply(session, house.clock.now(), selection, gpus=workload.gpus)
     supply.require_prices()
     if targets is not None:
         print_frontier(workload, supply, targets, json=json)
@@ -204,16 +221,13 @@ def solve(
             snapshot_id=supply.snapshot_id,
             prices_as_of=supply.prices_as_of,
             left_out=supply.left_out,
+            selection=selection,
         )
+    more = extras(plan, supply, house, sensitivity=sensitivity, why_not=why_not or ())
     document = plan.to_json()
     if save:
-        document["supply"] = {
-            "providers": list(provider_names(values.get("provider"))),
-            "regions": list(values.get("region") or ()),
-            "community": bool(values.get("community")),
-            "origin": values.get("origin"),
-        }
         keep(document, house)
+    document.update(more)
     if json:
         print_json(document)
     else:
@@ -232,7 +246,7 @@ def _only_with_model(values: dict[str, Any]) -> None:
 def _example(values: dict[str, Any]) -> Workload:
     from optimizer.example import example_workload
 
-    if extra := sorted(set(values) - {"origin"}):
+    if extra := sorted(set(values) - {"origin", "price_basis"}):
         raise InputError(f"--example goes with no other input, not with {', '.join(extra)}")
     return example_workload()
 
@@ -444,8 +458,10 @@ def print_plan(document: dict[str, Any]) -> None:
         f"plan {document['plan_id']} on prices {document['snapshot_id']}",
     ]
     typer.echo("\n".join(lines))
+    print_extras(document)
     say()
 
 
 register(app, print_plan)
 app.command()(export)
+register_reprice(app)

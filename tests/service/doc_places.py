@@ -70,6 +70,10 @@ def operations(place: Place) -> None:
     place.instead["postgresql://…"] = (f"sqlite:///{place.folder / 'other.db'}",)
 
 
+def planning(place: Place) -> None:
+    assert run("plan", "solve", "--example", "--save").code == 0
+
+
 def prices(place: Place) -> None:
     place.instead["4711"] = (str(make_doubted(place.folder)),)
     place.instead["…"] = (
@@ -89,5 +93,6 @@ PREPARE: dict[str, Callable[[Place], None]] = {
     "advisor.md": advisor,
     "digest.md": digest,
     "operations.md": operations,
+    "planning.md": planning,
     "prices.md": prices,
 }

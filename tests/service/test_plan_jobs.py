@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
 
 from db.alerts import add_rule, list_events
 from db.engine import Database, reading, writing
@@ -12,6 +11,7 @@ from db.records import RunState
 from notify.alerting import evaluate
 from notify.rules import Rule
 from optimizer.plan import solve_plan
+from optimizer.selection import Selection
 from optimizer.supply import read_supply
 from optimizer.workload import Workload, daily_profile
 from service.plan_jobs import Passed, look_at_plans
@@ -21,7 +21,9 @@ from tests.notify.outboxes import an_endpoint
 CARD = "h100.1"
 
 
-def a_watched_plan(database: Database, usd: str = "2", **extra: Any) -> SavedPlan:
+def a_watched_plan(
+    database: Database, usd: str = "2", selection: Selection | None = None
+) -> SavedPlan:
     """Four H100 around the clock: 4 x 730 h x 2 USD = 5,840 USD a month."""
     look(database, hour(0), {CARD: usd})
     asked = Workload(
@@ -30,8 +32,8 @@ def a_watched_plan(database: Database, usd: str = "2", **extra: Any) -> SavedPla
     with writing(database) as session:
         supply = read_supply(session, hour(0), gpus=asked.gpus)
         plan = solve_plan(asked, supply.options, snapshot_id=supply.snapshot_id,
-                          prices_as_of=supply.prices_as_of)  # fmt: skip
-        saved = save_plan(session, plan.to_json() | extra, hour(0))
+                          prices_as_of=supply.prices_as_of, selection=selection)  # fmt: skip
+        saved = save_plan(session, plan.to_json(), hour(0))
         watch_plan(session, saved.id, hour(0))
     return saved
 
@@ -86,7 +88,7 @@ def test_a_price_rise_is_looked_at_twice_and_told_once(sqlite: Database) -> None
 
 
 def test_a_better_fleet_is_told_where_the_plan_might_choose_it(sqlite: Database) -> None:
-    plan = a_watched_plan(sqlite, supply={"providers": [], "regions": [], "community": False})
+    plan = a_watched_plan(sqlite, selection=Selection())
     rules(sqlite)
     passed(sqlite, 0.1)
     evaluate(sqlite, hour(0.2))
