@@ -23,6 +23,8 @@ from optimizer.pools import Pool, make_pools
 from optimizer.promise import Promise, promise
 from optimizer.receipt import evidence, make_receipt
 from optimizer.selection import Selection, basis_warnings
+from optimizer.verdict import Verdict
+from optimizer.verdict_facts import verdict_of
 from optimizer.workload import Workload
 
 SCHEMA = "spotfloor.plan/1"
@@ -113,6 +115,7 @@ class Plan:
     why: tuple[str, ...]
     warnings: tuple[str, ...]
     receipt: Mapping[str, Any]
+    verdict: Verdict
 
     def to_json(self) -> dict[str, Any]:
         """The contract; keys are only ever added."""
@@ -139,6 +142,7 @@ class Plan:
                 "preemptions_per_day": round(self.preemptions_per_day, 3),
             },
             "baselines": [item.to_json() for item in self.baselines],
+            "verdict": self.verdict.to_json(),
             "why": list(self.why),
             "warnings": list(self.warnings),
             "receipt": dict(self.receipt),
@@ -239,6 +243,9 @@ def _assemble(
         why=tuple(explain.reasons(workload, market, blocks, counts, chosen.easier, compared)),
         warnings=tuple(notes),
         receipt={},
+        verdict=verdict_of(
+            workload, market, blocks, counts, pools, compared, chosen.cost.total, share
+        ),
     )
     document = draft.to_json()
     receipt = make_receipt(

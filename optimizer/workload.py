@@ -11,6 +11,7 @@ from typing import Any
 from core.errors import InputError
 from core.units import GB, HOURS_PER_MONTH
 from optimizer.market import SupplyOption
+from optimizer.verdict import check_serves
 
 TROUGH_HOUR = 4
 """Hour of the day (0-23) with the least demand in the default profile."""
@@ -100,6 +101,9 @@ class Workload:
         tokens_in, tokens_out: per request, for the cost of a million tokens.
         egress_gb_per_month: traffic out, in GB (10^9 bytes).
         weights_gb: model size in GB; each start of an instance downloads it where that is billed.
+        serves: ``users``, ``batch`` or ``experiments``; with the next two, for the verdict's rules.
+        stateless: a lost replica loses only requests in flight, which are sent again.
+        tolerates_minutes: of interruption that do no harm; None = as ``serves`` suggests.
     """
 
     name: str
@@ -117,8 +121,12 @@ class Workload:
     egress_gb_per_month: float = 0.0
     weights_gb: float = 0.0
     limits: Limits = field(default_factory=Limits)
+    serves: str = "users"
+    stateless: bool = True
+    tolerates_minutes: float | None = None
 
     def __post_init__(self) -> None:
+        check_serves(self.serves)
         if len(self.demand) not in {24, 168}:
             raise InputError(f"profile: {len(self.demand)} values; give 24 or 168 hourly ones")
         for hour, value in enumerate(self.demand):
@@ -143,7 +151,7 @@ class Workload:
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise InputError(f"{name} {value}: must be above 0")
-        for name in ("tokens_in", "tokens_out"):
+        for name in ("tokens_in", "tokens_out", "tolerates_minutes"):
             value = getattr(self, name)
             if value is not None:
                 _check_not_negative(name, value)
@@ -217,6 +225,9 @@ class Workload:
             "tokens_out": self.tokens_out,
             "egress_gb_per_month": self.egress_gb_per_month,
             "weights_gb": self.weights_gb,
+            "serves": self.serves,
+            "stateless": self.stateless,
+            "tolerates_minutes": self.tolerates_minutes,
             "limits": {
                 "max_instances": limits.max_instances,
                 "max_gpus": limits.max_gpus,

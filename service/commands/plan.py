@@ -10,10 +10,13 @@ import typer
 
 from core.errors import InputError
 from service.commands.options import Json, ProviderNames, provider_names, read_gpu
+from service.commands.plan_batch import register as register_batch
 from service.commands.plan_export import export
 from service.commands.plan_extras import print_extras
 from service.commands.plan_reprice import register as register_reprice
 from service.commands.plan_saved import keep, print_frontier, register
+from service.commands.plan_text import verdict_lines
+from service.commands.plan_traffic import RATES, print_traffic, show_traffic, with_traffic
 from service.output import print_json, print_table, quiet_solver, say
 
 if TYPE_CHECKING:
@@ -75,13 +78,53 @@ def solve(
             help="File with 24 or 168 hourly values (replicas, or requests/s with a rate)."
         ),
     ] = None,
+    traffic: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV of requests (timestamp[,tokens_in,tokens_out]; Azure, Mooncake) or of rates"
+            " (hour,rps; timestamp,rps; ServeGen); .gz too."
+        ),
+    ] = None,
+    series: Annotated[
+        str | None, typer.Option(help="With --traffic: which workload of a ServeGen file.")
+    ] = None,
+    timezone: Annotated[
+        str | None, typer.Option(help="With --traffic: whose hours, e.g. Europe/Berlin; else UTC.")
+    ] = None,
+    growth: Annotated[float | None, typer.Option(help="Factor on the demand, e.g. 1.3.")] = None,
+    floor_quantile: Annotated[
+        float | None, typer.Option(help="With --traffic: the floor is this quantile (0.1).")
+    ] = None,
+    ceiling_quantile: Annotated[
+        float | None, typer.Option(help="With --traffic: the ceiling is this quantile (0.99).")
+    ] = None,
+    headroom_quantile: Annotated[
+        float | None, typer.Option(help="Share of minutes that the headroom covers (0.95).")
+    ] = None,
+    burstiness: Annotated[
+        float | None,
+        typer.Option(help="Variation (CV) of the times between requests; 1 = Poisson."),
+    ] = None,
+    serves: Annotated[
+        str | None, typer.Option(help="users, batch or experiments: for the verdict's rules.")
+    ] = None,
+    stateful: Annotated[
+        bool | None,
+        typer.Option("--stateful/--stateless", help="A lost replica loses more than its requests."),
+    ] = None,
+    tolerates_minutes: Annotated[
+        float | None, typer.Option(help="Minutes of interruption that do no harm.")
+    ] = None,
     availability: Annotated[
         float | None, typer.Option(help="Share of the demand to serve, e.g. 0.99.")
     ] = None,
     reload_minutes: Annotated[
         float | None, typer.Option(help="Minutes from an instance's start to serving.")
     ] = None,
-    headroom: Annotated[float | None, typer.Option(help="Extra capacity, e.g. 0.15.")] = None,
+    headroom: Annotated[
+        float | None,
+        typer.Option(help="Extra capacity, e.g. 0.15; computed where rates are known."),
+    ] = None,
     tokens_in: Annotated[float | None, typer.Option(help="Input tokens per request.")] = None,
     tokens_out: Annotated[float | None, typer.Option(help="Output tokens per request.")] = None,
     egress_gb: Annotated[float | None, typer.Option(help="Traffic out in GB a month.")] = None,
@@ -185,6 +228,11 @@ def solve(
         "max_usd_per_month": max_usd_per_month, "min_on_demand": min_on_demand,
         "min_on_demand_share": min_on_demand_share, "warm_standby": warm_standby,
         "survive": survive, "quantile": quantile, "price_basis": price_basis,
+        "traffic": traffic, "series": series,
+        "timezone": timezone, "growth": growth, "floor_quantile": floor_quantile,
+        "ceiling_quantile": ceiling_quantile, "headroom_quantile": headroom_quantile,
+        "burstiness": burstiness, "serves": serves, "stateful": stateful,
+        "tolerates_minutes": tolerates_minutes,
     }  # fmt: skip
     if save and targets is not None:
         raise InputError("--save keeps one plan; leave out --frontier")
@@ -195,6 +243,9 @@ def solve(
     if values.get("origin") not in {None, "live", "snapshot"}:
         raise InputError(f"--origin {values['origin']}: write live or snapshot")
     house = make_context()
+    report = None
+    if not example:
+        values, report = with_traffic(values)
     if example:
         from optimizer.example import EXAMPLE_PROVIDERS
 
@@ -212,6 +263,7 @@ def solve(
         supply = selected_supply(session, house.clock.now(), selection, gpus=workload.gpus)
     supply.require_prices()
     if targets is not None:
+        show_traffic(report)
         print_frontier(workload, supply, targets, json=json)
         return
     with quiet_solver():
@@ -224,7 +276,7 @@ def solve(
             selection=selection,
         )
     more = extras(plan, supply, house, sensitivity=sensitivity, why_not=why_not or ())
-    document = plan.to_json()
+    document = {**plan.to_json(), "traffic": report}
     if save:
         keep(document, house)
     document.update(more)
@@ -269,8 +321,9 @@ def _from_file(spec: Path | None, known: set[str]) -> dict[str, Any]:
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
             raise InputError(f"{spec}: unknown key {key!r}; {hint}")
-    if isinstance(values.get("profile"), str):
-        values["profile"] = spec.parent / values["profile"]
+    for name in ("profile", "traffic"):
+        if isinstance(values.get(name), str):
+            values[name] = spec.parent / values[name]
     return values
 
 
@@ -287,13 +340,16 @@ def workload_of(values: dict[str, Any]) -> Workload:
         raise InputError("say what a replica needs: --gpu NAME, or --vram-gib, or both")
     rate = values.get("rps_per_replica")
     demand = _demand(values)
-    in_rates = values.get("floor_rps") is not None or (
+    if values.get(RATES) is None and values.get("growth") is not None:
+        demand = tuple(value * float(values["growth"]) for value in demand)
+    in_rates = any(values.get(name) is not None for name in (RATES, "floor_rps")) or (
         values.get("profile") is not None and rate is not None
     )
     if in_rates:
         if rate is None:
+            name = "--traffic" if values.get("traffic") is not None else "--floor-rps"
             raise InputError(
-                "--floor-rps needs --rps-per-replica, the rate that one replica serves"
+                f"{name} needs --rps-per-replica, the rate that one replica serves (or --model)"
             )
         demand = demand_from_rates(demand, float(rate))
     numbers = {
@@ -309,6 +365,7 @@ def workload_of(values: dict[str, Any]) -> Workload:
             ("weights_gb", "weights_gb"),
             ("vram_gib_per_replica", "vram_gib"),
             ("requests_per_second_per_replica", "rps_per_replica"),
+            ("tolerates_minutes", "tolerates_minutes"),
         )
         if values.get(name) is not None
     }
@@ -318,8 +375,15 @@ def workload_of(values: dict[str, Any]) -> Workload:
         gpus=cards,
         gpus_per_replica=int(values.get("gpus_per_replica") or 1),
         limits=_limits(values),
+        serves=str(values.get("serves") or _suggested(values)),
+        stateless=not values.get("stateful"),
         **numbers,
     )
+
+
+def _suggested(values: dict[str, Any]) -> str:
+    """A model sized for throughput serves no one who waits."""
+    return "batch" if values.get("latency") == "batch" else "users"
 
 
 def _cards(text: object) -> tuple[str, ...]:
@@ -342,6 +406,8 @@ def _vram(gpu_id: str) -> Decimal:
 def _demand(values: dict[str, Any]) -> tuple[float, ...]:
     from optimizer.workload import daily_profile
 
+    if values.get(RATES) is not None:
+        return tuple(values[RATES])
     pairs = [
         (low, high)
         for low, high in (("floor", "ceiling"), ("floor_rps", "ceiling_rps"))
@@ -411,6 +477,7 @@ def _limits(values: dict[str, Any]) -> Limits:
 def print_plan(document: dict[str, Any]) -> None:
     """Print a plan's document for people."""
     typer.echo(document["summary"])
+    print_traffic(document)
     cost, service = document["cost"], document["service"]
     print_table(
         [
@@ -451,6 +518,7 @@ def print_plan(document: dict[str, Any]) -> None:
         f" between {low:.2%} and {high:.2%} by what is known of the risk,"
         f" worst hour {service['worst_hour_served_share']:.2%},"
         f" {service['preemptions_per_day']:.1f} preemptions a day",
+        *verdict_lines(document.get("verdict")),
         "",
         *(f"why      {line}" for line in document["why"]),
         *(f"warning  {line}" for line in document["warnings"]),
@@ -465,3 +533,4 @@ def print_plan(document: dict[str, Any]) -> None:
 register(app, print_plan)
 app.command()(export)
 register_reprice(app)
+register_batch(app, workload_of)

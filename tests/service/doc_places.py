@@ -72,6 +72,8 @@ def operations(place: Place) -> None:
 
 def planning(place: Place) -> None:
     assert run("plan", "solve", "--example", "--save").code == 0
+    rows = "".join(f"{hour},{4 + hour % 12}\n" for hour in range(24))
+    place.file("requests.csv", f"hour,rps\n{rows}".encode())
 
 
 def prices(place: Place) -> None:
