@@ -62,7 +62,7 @@ def cost_chart(plan: dict[str, Any]) -> tuple[alt.LayerChart, str]:
             alt.Tooltip("served:Q", title="served", format=".2%"),
         ],
     )
-    texts = base.mark_text(align="left", dx=6).encode(text="label:N")
+    texts = base.mark_text(align="left", dx=6, color="#7d8590").encode(text="label:N")
     words = "Cost per month by fleet: " + "; ".join(
         f"{row['fleet']} {row['usd']:,.0f} USD, {row['served']:.1%} served" for row in rows
     )

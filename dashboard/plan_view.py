@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pandas as pd
@@ -106,8 +105,7 @@ def _fleet_table(plan: dict[str, Any]) -> None:
                 "usd": float(item["usd_per_instance_hour"]),
                 "useful": float(item["usd_per_useful_replica_hour"]),
                 "price of": seen.date(),
-                "age": age_words(seen, at),
-                "freshness": item["freshness"],
+                "age": f"{age_words(seen, at)} ({item['freshness']})",
                 "hazard": item["hazard_per_hour"],
                 "source": None if url.startswith("http") else url,
                 "link": url if url.startswith("http") else None,
@@ -144,25 +142,6 @@ def _notes(plan: dict[str, Any]) -> None:
         st.markdown("**What could change the decision**")
         for line in plan["warnings"]:
             st.markdown(f"- :material/warning: {plain_text(line)}")
-    with st.expander("Assumptions and receipt"):
-        receipt = plan["receipt"]
-        for line in receipt["assumptions"]:
-            st.markdown(f"- {plain_text(line)}")
-        st.caption(
-            plain_text(
-                f"Plan {plan['plan_id']} on prices {plan['snapshot_id']};"
-                f" {receipt['offers_considered']} offers considered; proven within"
-                f" {receipt['relative_gap']:.2%} of the optimum; receipt {receipt['hash']}"
-            )
-        )
-        st.download_button(
-            "Download the plan (JSON)",
-            json.dumps(plan, indent=1),
-            file_name=f"spotfloor-plan-{plan['plan_id']}.json",
-            mime="application/json",
-            icon=":material/download:",
-            on_click="ignore",
-        )
 
 
 def show_problem(found: Answer) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
@@ -11,114 +13,100 @@ from core.errors import AppError, PlanInfeasible
 from core.gpus import catalogue
 from core.market import Accelerator
 from dashboard.data import MarketState, database, now, offer_table
-from db.engine import reading
-from optimizer.example import (
-    EXAMPLE_CEILING,
-    EXAMPLE_FLOOR,
-    EXAMPLE_PROVIDERS,
-    example_workload,
-)
-from optimizer.plan import solve_plan
-from optimizer.selection import Selection
-from optimizer.supply import read_supply
-from optimizer.workload import Workload, daily_profile
+from dashboard.plan_asking import Asked, ask, document_of, solve
+from db.records import Origin
+from optimizer.frontier import TARGETS, frontier
 
+Key = tuple[tuple[str, Any], ...]
+"""Values of a question in one order, so that they can be the key of a cache."""
 
-@dataclass(frozen=True)
-class Question:
-    """What the form on the page asks."""
-
-    gpu: str
-    providers: tuple[str, ...]
-    floor: float
-    ceiling: float
-    availability: float
-    reload_minutes: float
-    gpus_per_replica: int = 1
-
-
-def example_question() -> Question:
-    """The question that the page opens with."""
-    workload = example_workload()
-    return Question(
-        workload.gpus[0],
-        EXAMPLE_PROVIDERS,
-        EXAMPLE_FLOOR,
-        EXAMPLE_CEILING,
-        workload.availability,
-        workload.reload_minutes,
-    )
-
-
-def workload_of(question: Question) -> Workload:
-    """Turn the form into a workload; the example keeps its own traffic figures.
-
-    Raises:
-        InputError: a value is out of range.
-    """
-    if replace(question, providers=EXAMPLE_PROVIDERS) == example_question():
-        return example_workload()
-    return Workload(
-        name=f"{question.floor:g} to {question.ceiling:g} replicas",
-        demand=daily_profile(question.floor, question.ceiling),
-        gpus=(question.gpu,),
-        gpus_per_replica=question.gpus_per_replica,
-        availability=question.availability,
-        reload_minutes=question.reload_minutes,
-    )
+# Options whose name on the command line is not their own.
+_FLAGS = {"max_usd_per_month": "budget", "community": "community"}
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A plan as its JSON document, or why there is none."""
+    """A plan as its JSON document, or why there is none.
+
+    Attributes:
+        sizing: what the GPU Advisor chose, "" where the GPU was given.
+    """
 
     plan: dict[str, Any] | None
     problem: str = ""
     limits: tuple[str, ...] = ()
     relaxations: tuple[str, ...] = ()
+    sizing: str = ""
+
+
+def key_of(values: Mapping[str, Any]) -> Key:
+    """Lay values out as a key."""
+    return tuple(sorted(values.items()))
+
+
+def command_of(values: Mapping[str, Any]) -> str:
+    """The command that gives the same plan."""
+    words = ["spotfloor", "plan", "solve"]
+    for name, value in values.items():
+        flag = "--" + _FLAGS.get(name, name).replace("_", "-")
+        if value is True:
+            words.append(flag)
+            continue
+        for each in value if isinstance(value, (tuple, list)) else (value,):
+            text = f"{each:.12g}" if isinstance(each, float) else str(each)
+            words += [flag, shlex.quote(text)]
+    return " ".join(words)
+
+
+@st.cache_resource(ttl=600, max_entries=32, show_spinner=False)
+def asked(snapshot: str, key: Key) -> Asked:
+    """Read the offers and size the model; nothing in it is ever changed.
+
+    Raises:
+        AppError: a value is unusable, there are no prices, or nothing holds the model.
+    """
+    del snapshot  # part of the key
+    return ask(database(), now(), dict(key))
 
 
 @st.cache_data(ttl=3600, max_entries=64, show_spinner=False)
-def answer(snapshot: str, origin: str, question: Question) -> Answer:
+def answer(snapshot: str, key: Key) -> Answer:
     """Solve the question on one state of the market."""
-    del snapshot  # part of the key
     try:
-        workload = workload_of(question)
-        with reading(database()) as session:
-            supply = read_supply(
-                session,
-                now(),
-                gpus=workload.gpus,
-                providers=question.providers,
-                origin="live" if origin == "live" else "snapshot",
-            )
-        supply.require_prices()
-        plan = solve_plan(
-            workload,
-            supply.options,
-            snapshot_id=supply.snapshot_id,
-            prices_as_of=supply.prices_as_of,
-            left_out=supply.left_out,
-            selection=Selection(providers=question.providers),
-        )
+        question = asked(snapshot, key)
+        plan = document_of(question, solve(question))
     except PlanInfeasible as error:
         return Answer(None, str(error), error.limits, error.relaxations)
     except AppError as error:
         return Answer(None, str(error))
-    return Answer(plan.to_json())
+    return Answer(plan, sizing=question.sizing)
+
+
+@st.cache_data(ttl=3600, max_entries=32, show_spinner=False)
+def frontier_points(snapshot: str, key: Key) -> list[dict[str, Any]]:
+    """What each served share costs, the asked one among them."""
+    question = asked(snapshot, key)
+    shares = sorted({*TARGETS, question.workload.availability})
+    return [
+        point.to_json() for point in frontier(question.workload, question.supply.options, shares)
+    ]
+
+
+@st.cache_data(ttl=600, max_entries=8, show_spinner=False)
+def offer_counts(snapshot: str, origin: Origin) -> dict[str, int]:
+    """How many current offers there are of each GPU."""
+    table = offer_table(snapshot, origin)
+    counts = table[table["gpu_count"] >= 1]["gpu"].value_counts()
+    return {str(name): int(counts[name]) for name in counts.index}
 
 
 def plannable_gpus(state: MarketState) -> list[str]:
     """GPU ids with offers to plan with, most offers first."""
-    table = offer_table(state.snapshot, state.origin)
-    if table.empty:
-        return []
-    counts = table[table["gpu_count"] >= 1]["gpu"].value_counts()
     cards = catalogue()
     return [
-        str(name)
-        for name in counts.index
-        if counts[name] > 0 and cards[str(name)].accelerator is Accelerator.GPU
+        name
+        for name, count in offer_counts(state.snapshot, state.origin).items()
+        if count > 0 and cards[name].accelerator is Accelerator.GPU
     ]
 
 
@@ -127,3 +115,14 @@ def plannable_providers(state: MarketState) -> list[str]:
     table = offer_table(state.snapshot, state.origin)
     counts = table["provider"].value_counts()
     return [str(name) for name in counts.index if counts[name] > 0]
+
+
+@st.cache_data(ttl=600, max_entries=64, show_spinner=False)
+def regions_of(snapshot: str, origin: Origin, gpu: str, providers: tuple[str, ...]) -> list[str]:
+    """Regions with offers of a GPU ("" = any) at some providers (none = any), by name."""
+    table = offer_table(snapshot, origin)
+    if gpu:
+        table = table[table["gpu"] == gpu]
+    if providers:
+        table = table[table["provider"].isin(providers)]
+    return sorted({str(name) for name in table["region"]} - {"*"})

@@ -5,31 +5,22 @@ They equal what ``spotfloor advise --json`` and ``spotfloor plan solve --json`` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from core.errors import InputError
-from dashboard.plan_supply import selected_supply
+from dashboard.plan_asking import ask, document_of, solve
 from db.engine import reading
 from optimizer import models
 from optimizer.advice_json import to_json
 from optimizer.advise import advise
-from optimizer.example import EXAMPLE_PROVIDERS, example_workload
 from optimizer.hf_config import from_config
-from optimizer.plan import solve_plan
 from optimizer.supply import read_supply
-from optimizer.workload import Workload, demand_from_rates
 from service.commands.advise import _about_prices, cards, question_of
 from service.commands.options import provider_names
-from service.commands.plan import _only_with_model, workload_of
-from service.commands.plan_extras import selection_of
-from service.commands.plan_model import sized
 
 if TYPE_CHECKING:
     from service.context import Context
-
-_DEMANDS = ("floor", "ceiling", "floor_rps", "ceiling_rps")
 
 
 def plan_document(values: Mapping[str, Any], house: Context) -> dict[str, Any]:
@@ -44,48 +35,8 @@ def plan_document(values: Mapping[str, Any], house: Context) -> dict[str, Any]:
         DataError: there are no prices to plan on.
         PlanInfeasible: no fleet meets the target.
     """
-    given = {key: value for key, value in values.items() if value is not None}
-    if given.get("origin") not in {None, "live", "snapshot"}:
-        raise InputError(f"--origin {given['origin']}: write live or snapshot")
-    if given.pop("example", False):
-        if extra := sorted(set(given) - {"origin"}):
-            raise InputError(f"--example goes with no other input, not with {', '.join(extra)}")
-        workload = example_workload()
-        given["provider"] = list(EXAMPLE_PROVIDERS)
-    else:
-        workload = _workload(given, house)
-    selection = selection_of(given)
-    with reading(house.database) as session:
-        supply = selected_supply(session, house.clock.now(), selection, gpus=workload.gpus)
-    supply.require_prices()
-    return solve_plan(
-        workload,
-        supply.options,
-        snapshot_id=supply.snapshot_id,
-        prices_as_of=supply.prices_as_of,
-        left_out=supply.left_out,
-        selection=selection,
-    ).to_json()
-
-
-def _workload(given: dict[str, Any], house: Context) -> Workload:
-    """Build the workload; hours given as a list take the place of a file's."""
-    profile: Sequence[float] | None = given.pop("profile", None)
-    if profile is not None:
-        if any(name in given for name in _DEMANDS):
-            raise InputError("--profile already says the demand; leave out --floor and --ceiling")
-        given |= {"floor": 1.0, "ceiling": 1.0}  # stands in until the list is put there, below
-    if given.get("model") is not None:
-        full = sized(given, house)
-    else:
-        _only_with_model(given)
-        full = given
-    workload = workload_of(full)
-    if profile is None:
-        return workload
-    hours = tuple(float(value) for value in profile)
-    rate = full.get("rps_per_replica")
-    return replace(workload, demand=hours if rate is None else demand_from_rates(hours, rate))
+    asked = ask(house.database, house.clock.now(), values)
+    return document_of(asked, solve(asked))
 
 
 def advice_document(values: Mapping[str, Any], house: Context) -> dict[str, Any]:

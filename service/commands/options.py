@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -43,16 +42,9 @@ def provider_names(names: Sequence[str] | None, *, collected: bool = False) -> l
     """
     if not names:
         return []
-    from pricing.registry import PROVIDERS
-    from pricing.snapshot import titles
+    from pricing import names as known
 
-    known = {provider.name for provider in PROVIDERS} | (set() if collected else set(titles))
-    for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, sorted(known), n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
-            raise InputError(f"--provider {name}: no such provider; {hint}")
-    return list(names)
+    return known.provider_names(names, collected=collected)
 
 
 def read_decimal(name: str, text: str | None, *, minimum: Decimal | None = None) -> Decimal | None:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from core.errors import InputError
-from service.commands.options import Json, ProviderNames, provider_names, read_gpu
+from service.commands.options import Json, ProviderNames
 from service.commands.plan_batch import register as register_batch
 from service.commands.plan_export import export
 from service.commands.plan_extras import print_extras
 from service.commands.plan_reprice import register as register_reprice
 from service.commands.plan_saved import keep, print_frontier, register
 from service.commands.plan_text import verdict_lines
-from service.commands.plan_traffic import RATES, print_traffic, show_traffic, with_traffic
+from service.commands.plan_traffic import print_traffic, show_traffic, traffic_text
 from service.output import print_json, print_table, quiet_solver, say
-
-if TYPE_CHECKING:
-    from optimizer.workload import Limits, Workload
 
 app = typer.Typer(help="Plan the cheapest fleet that meets a workload.", no_args_is_help=True)
 
@@ -207,10 +203,10 @@ def solve(
 
     Exit code 3 when no fleet meets the target within the limits; what to relax is named.
     """
-    from dashboard.plan_supply import selected_supply
-    from db.engine import reading
-    from optimizer.plan import solve_plan
-    from service.commands.plan_extras import extras, selection_of
+    from dashboard.plan_asking import ask, document_of
+    from dashboard.plan_asking import solve as solve_asked
+    from optimizer.plan_traffic import said_once
+    from service.commands.plan_extras import extras
     from service.context import make_context
 
     given: dict[str, Any] = {
@@ -240,43 +236,27 @@ def solve(
         raise InputError("--sensitivity and --why-not are about one plan; leave out --frontier")
     values = _from_file(spec, set(given))
     values.update({key: value for key, value in given.items() if value is not None})
-    if values.get("origin") not in {None, "live", "snapshot"}:
-        raise InputError(f"--origin {values['origin']}: write live or snapshot")
     house = make_context()
-    report = None
-    if not example:
-        values, report = with_traffic(values)
+    text = None
+    said_once(values)
     if example:
-        from optimizer.example import EXAMPLE_PROVIDERS
-
-        workload = _example(values)
-        values["provider"] = list(EXAMPLE_PROVIDERS)
-    elif values.get("model") is not None:
-        from service.commands.plan_model import sized
-
-        workload = workload_of(sized(values, house))
-    else:
-        _only_with_model(values)
-        workload = workload_of(values)
-    selection = selection_of(values)
-    with reading(house.database) as session:
-        supply = selected_supply(session, house.clock.now(), selection, gpus=workload.gpus)
-    supply.require_prices()
+        values["example"] = True
+    elif values.get("profile") is not None:
+        values["profile"] = _profile(Path(str(values["profile"])))
+    if values.get("traffic") is not None and not example:
+        path = Path(str(values["traffic"]))
+        values["traffic"], text = path.name, traffic_text(path)
+    asked = ask(house.database, house.clock.now(), values, traffic_text=text)
+    if asked.sizing:
+        say(asked.sizing)
     if targets is not None:
-        show_traffic(report)
-        print_frontier(workload, supply, targets, json=json)
+        show_traffic(asked.traffic)
+        print_frontier(asked.workload, asked.supply, targets, json=json)
         return
     with quiet_solver():
-        plan = solve_plan(
-            workload,
-            supply.options,
-            snapshot_id=supply.snapshot_id,
-            prices_as_of=supply.prices_as_of,
-            left_out=supply.left_out,
-            selection=selection,
-        )
-    more = extras(plan, supply, house, sensitivity=sensitivity, why_not=why_not or ())
-    document = {**plan.to_json(), "traffic": report}
+        plan = solve_asked(asked)
+    more = extras(plan, asked.supply, house, sensitivity=sensitivity, why_not=why_not or ())
+    document = document_of(asked, plan)
     if save:
         keep(document, house)
     document.update(more)
@@ -284,23 +264,6 @@ def solve(
         print_json(document)
     else:
         print_plan(document)
-
-
-_OF_MODELS = ("weights", "kv_dtype", "context", "concurrency", "latency")
-
-
-def _only_with_model(values: dict[str, Any]) -> None:
-    for name in _OF_MODELS:
-        if values.get(name) is not None:
-            raise InputError(f"--{name.replace('_', '-')} only goes with --model")
-
-
-def _example(values: dict[str, Any]) -> Workload:
-    from optimizer.example import example_workload
-
-    if extra := sorted(set(values) - {"origin", "price_basis"}):
-        raise InputError(f"--example goes with no other input, not with {', '.join(extra)}")
-    return example_workload()
 
 
 def _from_file(spec: Path | None, known: set[str]) -> dict[str, Any]:
@@ -327,110 +290,6 @@ def _from_file(spec: Path | None, known: set[str]) -> dict[str, Any]:
     return values
 
 
-def workload_of(values: dict[str, Any]) -> Workload:
-    """Build a workload from option values.
-
-    Raises:
-        InputError: a value is missing or unusable; the message names it.
-    """
-    from optimizer.workload import Workload, demand_from_rates
-
-    cards = _cards(values.get("gpu"))
-    if not cards and values.get("vram_gib") is None:
-        raise InputError("say what a replica needs: --gpu NAME, or --vram-gib, or both")
-    rate = values.get("rps_per_replica")
-    demand = _demand(values)
-    if values.get(RATES) is None and values.get("growth") is not None:
-        demand = tuple(value * float(values["growth"]) for value in demand)
-    in_rates = any(values.get(name) is not None for name in (RATES, "floor_rps")) or (
-        values.get("profile") is not None and rate is not None
-    )
-    if in_rates:
-        if rate is None:
-            name = "--traffic" if values.get("traffic") is not None else "--floor-rps"
-            raise InputError(
-                f"{name} needs --rps-per-replica, the rate that one replica serves (or --model)"
-            )
-        demand = demand_from_rates(demand, float(rate))
-    numbers = {
-        key: float(values[name])
-        for key, name in (
-            ("availability", "availability"),
-            ("quantile", "quantile"),
-            ("reload_minutes", "reload_minutes"),
-            ("headroom", "headroom"),
-            ("tokens_in", "tokens_in"),
-            ("tokens_out", "tokens_out"),
-            ("egress_gb_per_month", "egress_gb"),
-            ("weights_gb", "weights_gb"),
-            ("vram_gib_per_replica", "vram_gib"),
-            ("requests_per_second_per_replica", "rps_per_replica"),
-            ("tolerates_minutes", "tolerates_minutes"),
-        )
-        if values.get(name) is not None
-    }
-    return Workload(
-        name=str(values.get("name") or "workload"),
-        demand=demand,
-        gpus=cards,
-        gpus_per_replica=int(values.get("gpus_per_replica") or 1),
-        limits=_limits(values),
-        serves=str(values.get("serves") or _suggested(values)),
-        stateless=not values.get("stateful"),
-        **numbers,
-    )
-
-
-def _suggested(values: dict[str, Any]) -> str:
-    """A model sized for throughput serves no one who waits."""
-    return "batch" if values.get("latency") == "batch" else "users"
-
-
-def _cards(text: object) -> tuple[str, ...]:
-    names = text if isinstance(text, list) else str(text or "").replace(";", ",").split(",")
-    found: dict[str, None] = {}
-    for name in names:
-        if str(name).strip():
-            card = read_gpu(str(name).strip())
-            enough = (i for i in card.ids if not card.min_vram_gib or _vram(i) >= card.min_vram_gib)
-            found.update(dict.fromkeys(enough))
-    return tuple(found)
-
-
-def _vram(gpu_id: str) -> Decimal:
-    from core.gpus import catalogue
-
-    return catalogue()[gpu_id].vram_gb
-
-
-def _demand(values: dict[str, Any]) -> tuple[float, ...]:
-    from optimizer.workload import daily_profile
-
-    if values.get(RATES) is not None:
-        return tuple(values[RATES])
-    pairs = [
-        (low, high)
-        for low, high in (("floor", "ceiling"), ("floor_rps", "ceiling_rps"))
-        if values.get(low) is not None or values.get(high) is not None
-    ]
-    if values.get("profile") is not None:
-        if pairs:
-            raise InputError("--profile already says the demand; leave out --floor and --ceiling")
-        return _profile(Path(str(values["profile"])))
-    if len(pairs) != 1:
-        raise InputError(
-            "say the demand once: --floor and --ceiling in replicas,"
-            " or --floor-rps and --ceiling-rps, or --profile FILE"
-        )
-    low, high = pairs[0]
-    ceiling = values.get(high)
-    floor = values.get(low)
-    if ceiling is None or floor is None:
-        missing = (high if ceiling is None else low).replace("_", "-")
-        raise InputError(f"--{missing} is missing; floor and ceiling go together")
-    return daily_profile(float(floor), float(ceiling))
-
-
 def _profile(path: Path) -> tuple[float, ...]:
     """Read hourly values: numbers apart by commas, blanks or lines; # starts a comment."""
     try:
@@ -448,30 +307,6 @@ def _profile(path: Path) -> tuple[float, ...]:
                     " give 24 or 168 hourly values"
                 ) from None
     return tuple(values)
-
-
-def _limits(values: dict[str, Any]) -> Limits:
-    from optimizer.workload import SHARES, Limits
-
-    quotas: dict[str, int] = {}
-    given = values.get("quota") or []
-    pairs = (
-        given.items() if isinstance(given, dict) else (str(q).partition("=")[::2] for q in given)
-    )
-    for provider, count in pairs:
-        provider_names([provider])
-        try:
-            quotas[provider] = int(count)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"--quota {provider}={count}: write PROVIDER=GPUS, e.g. aws=32"
-            ) from None
-    names = (
-        "max_instances", "max_gpus", *SHARES, "max_usd_per_month", "min_on_demand",
-        "min_on_demand_share", "warm_standby", "survive",
-    )  # fmt: skip
-    given_limits = {name: values[name] for name in names if values.get(name) is not None}
-    return Limits(quotas=quotas, **given_limits)
 
 
 def print_plan(document: dict[str, Any]) -> None:
@@ -533,4 +368,4 @@ def print_plan(document: dict[str, Any]) -> None:
 register(app, print_plan)
 app.command()(export)
 register_reprice(app)
-register_batch(app, workload_of)
+register_batch(app)

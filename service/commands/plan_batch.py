@@ -8,24 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from core.errors import InputError
-from service.commands.options import Json, ProviderNames, provider_names
-from service.output import print_json, print_table
+from service.commands.options import Json, ProviderNames
+from service.output import print_json, print_table, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from optimizer.batch import Job
     from optimizer.workload import Workload
 
-_RELOAD_MINUTES = 5.0
 
-
-def register(app: typer.Typer, workload_of: Callable[[dict[str, Any]], Workload]) -> None:
-    """Add the command to ``spotfloor plan``.
-
-    Args:
-        workload_of: builds a workload from option values.
-    """
+def register(app: typer.Typer) -> None:
+    """Add the command to ``spotfloor plan``."""
 
     @app.command()
     def batch(
@@ -79,11 +71,10 @@ def register(app: typer.Typer, workload_of: Callable[[dict[str, Any]], Workload]
 
         Exit code 3 when the deadline cannot be kept for certain; what would be enough is named.
         """
-        from db.engine import reading
+        from dashboard.plan_asking import ask
         from optimizer.batch import plan_batch
         from optimizer.batch_json import batch_document
         from optimizer.pools import make_pools
-        from optimizer.supply import read_supply
         from service.context import make_context
 
         values: dict[str, Any] = {
@@ -93,30 +84,19 @@ def register(app: typer.Typer, workload_of: Callable[[dict[str, Any]], Workload]
             "region": region, "community": community, "reload_minutes": reload_minutes,
         }  # fmt: skip
         house = make_context()
-        if model is not None:
-            from service.commands.plan_model import sized
-
-            values = sized(values, house)
-        elif tokens_in is not None or tokens_out is not None:
+        if model is None and (tokens_in is not None or tokens_out is not None):
             raise InputError("--tokens-in and --tokens-out only go with --model")
-        if values.get("reload_minutes") is None:
-            values["reload_minutes"] = _RELOAD_MINUTES
-        workload = workload_of(values)
+        if model is None:
+            del values["latency"]
+        asked = ask(house.database, house.clock.now(), values)
+        if asked.sizing:
+            say(asked.sizing)
+        workload, supply = asked.workload, asked.supply
         job = job_of(
             workload, deadline=deadline, tokens=tokens, jobs=jobs, hours_per_job=hours_per_job,
             tokens_per_second=tokens_per_second, checkpoint_minutes=checkpoint_minutes,
             max_instances=max_instances,
         )  # fmt: skip
-        with reading(house.database) as session:
-            supply = read_supply(
-                session,
-                house.clock.now(),
-                gpus=workload.gpus,
-                providers=provider_names(provider),
-                regions=region or (),
-                community=community,
-            )
-        supply.require_prices()
         plan = plan_batch(job, make_pools(workload, supply.options))
         document = batch_document(
             plan, _inputs(job, workload, jobs, tokens_per_second), snapshot_id=supply.snapshot_id

@@ -8,35 +8,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from core.errors import InputError
-from service.commands.options import provider_names
 from service.output import print_table, quiet_solver, say
 
 if TYPE_CHECKING:
     from optimizer.market import SupplyOption
     from optimizer.plan import Plan
-    from optimizer.selection import Selection
     from optimizer.supply import Supply
     from service.context import Context
 
 MOST_ASKED = 5
 """Offers asked about at one time: each takes several solves."""
-
-
-def selection_of(values: dict[str, Any]) -> Selection:
-    """What the option values select.
-
-    Raises:
-        InputError: an unknown provider or price basis.
-    """
-    from optimizer.selection import Selection
-
-    return Selection(
-        providers=tuple(provider_names(values.get("provider"))),
-        regions=tuple(values.get("region") or ()),
-        community=bool(values.get("community")),
-        origin=values.get("origin"),
-        price_basis=str(values.get("price_basis") or "latest"),
-    )
 
 
 def extras(

@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from core.tables import jsonable
-from dashboard.planning import Question, answer, workload_of
+from dashboard.planning import answer, key_of
 from db.engine import Database
 from service.context import Context
 from tests.service.inside import check, run
@@ -39,20 +39,16 @@ def test_page_command_line_and_api_give_one_plan_to_the_byte(
 ) -> None:
     monkeypatch.setattr("dashboard.planning.database", lambda: context.database)
     monkeypatch.setattr("dashboard.planning.now", context.clock.now)
-    question = Question("l40s", ("verda",), 2.0, 4.0, availability=0.97, reload_minutes=6.0)
-    page = answer("one plan to the byte", "snapshot", question).plan
+    values = {
+        "name": "as asked", "gpu": "l40s", "provider": ("verda",), "floor": 2.0, "ceiling": 4.0,
+        "availability": 0.97, "reload_minutes": 6.0,
+    }  # fmt: skip
+    page = answer("one plan to the byte", key_of(values)).plan
     assert page is not None
-    words = (
-        "--name",
-        workload_of(question).name,
-        "--availability",
-        "0.97",
-        "--reload-minutes",
-        "6",
-    )
+    words = ("--name", "as asked", "--availability", "0.97", "--reload-minutes", "6")
     printed = run(*WORDS, *words, "--json").out
     assert printed == json.dumps(jsonable(page), indent=1, ensure_ascii=False) + "\n"
-    spec = {"name": workload_of(question).name, "availability": 0.97, "reload_minutes": 6}
+    spec = {"name": "as asked", "availability": 0.97, "reload_minutes": 6}
     told = client.post("/v1/plans?save=false", json=SPEC | spec)
     compact = json.dumps(jsonable(page), separators=(",", ":"), ensure_ascii=False)
     assert told.content == compact.encode()
