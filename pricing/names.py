@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 
 from core.errors import InputError
-from pricing.registry import PROVIDERS
+from pricing import registry
 from pricing.snapshot import titles
 
 
@@ -22,7 +22,9 @@ def provider_names(names: Sequence[str] | None, *, collected: bool = False) -> l
     """
     if not names:
         return []
-    known = {provider.name for provider in PROVIDERS} | (set() if collected else set(titles))
+    known = {provider.name for provider in registry.PROVIDERS} | (
+        set() if collected else set(titles)
+    )
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, sorted(known), n=1)

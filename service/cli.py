@@ -24,6 +24,7 @@ from service.commands import (
     endpoints,
     plan,
     prices,
+    replay,
     risk,
     run,
     scrape,
@@ -56,6 +57,7 @@ app.command("advise")(advise.advise)
 app.command("effective-cost")(effective_cost.effective_cost)
 app.add_typer(plan.app, name="plan")
 app.add_typer(risk.app, name="risk")
+app.add_typer(replay.app, name="benchmark")
 app.add_typer(alerts.app, name="alerts")
 app.add_typer(endpoints.app, name="endpoints")
 app.add_typer(digest.app, name="digest")

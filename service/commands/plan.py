@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from core.errors import InputError
+from service.commands import plan_simulate
 from service.commands.options import Json, ProviderNames
 from service.commands.plan_batch import register as register_batch
 from service.commands.plan_export import export
@@ -369,3 +370,4 @@ register(app, print_plan)
 app.command()(export)
 register_reprice(app)
 register_batch(app)
+plan_simulate.register(app)

@@ -111,7 +111,7 @@ def register(app: typer.Typer, show_plan: Callable[[dict[str, Any]], None]) -> N
         from db.engine import reading
 
         with reading(make_context().database) as session:
-            document = dict(_found(session, plan).document)
+            document = dict(find_kept(session, plan).document)
         if json:
             print_json(document)
         else:
@@ -131,7 +131,7 @@ def register(app: typer.Typer, show_plan: Callable[[dict[str, Any]], None]) -> N
 
         house = make_context()
         with writing(house.database) as session:
-            saved = _found(session, plan)
+            saved = find_kept(session, plan)
             watch_plan(session, saved.id, None if off else house.clock.now())
         say(f"plan {saved.id} is {'no longer ' if off else ''}watched")
 
@@ -142,12 +142,17 @@ def register(app: typer.Typer, show_plan: Callable[[dict[str, Any]], None]) -> N
         from db.plans import delete_plan
 
         with writing(make_context().database) as session:
-            saved = _found(session, plan)
+            saved = find_kept(session, plan)
             delete_plan(session, saved.id)
         say(f"plan {saved.id} is forgotten")
 
 
-def _found(session: Session, plan: str) -> SavedPlan:
+def find_kept(session: Session, plan: str) -> SavedPlan:
+    """Return a kept plan by its id or first characters.
+
+    Raises:
+        InputError: there is none.
+    """
     from db.plans import get_plan
 
     saved = get_plan(session, plan)

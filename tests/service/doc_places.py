@@ -19,6 +19,7 @@ from tests.pricing.test_importers import HUNT, SKY, hunt_row, sky_row, table
 from tests.service.inside import run
 from tests.service.test_accept import make_doubted
 from tests.service.test_advise_cli import CONFIG
+from tests.service.test_replay_command import INDEX, RUNS
 from tests.service.walk_through import follow
 
 
@@ -76,6 +77,14 @@ def planning(place: Place) -> None:
     place.file("requests.csv", f"hour,rps\n{rows}".encode())
 
 
+def replay(place: Place) -> None:
+    place.file("traces/spot_traces_index.csv", INDEX.encode())
+    place.file("traces/spot_traces_rle.csv", RUNS.encode())
+    rates = "workload,t_start_s,window_s,req_per_s\na,0,600,2\na,600,600,6\n"
+    place.file("rates.csv", rates.encode())
+    place.instead |= {"FOLDER": ("traces",), "FILE": ("rates.csv",)}
+
+
 def prices(place: Place) -> None:
     place.instead["4711"] = (str(make_doubted(place.folder)),)
     place.instead["…"] = (
@@ -97,4 +106,5 @@ PREPARE: dict[str, Callable[[Place], None]] = {
     "operations.md": operations,
     "planning.md": planning,
     "prices.md": prices,
+    "replay.md": replay,
 }
