@@ -11,10 +11,10 @@ import numpy as np
 
 from optimizer.market import SupplyOption
 from optimizer.plan import solve_plan
+from optimizer.replay.simulation import Task, replayed
 from optimizer.replay.synthetic import measured_risk
 from optimizer.replay.traces import TraceSet
 from optimizer.workload import Workload, daily_profile
-from service.simulating import Task, replayed
 from service.sweep import run_map
 
 TARGETS = (0.95, 0.98, 0.99, 0.995, 0.999)

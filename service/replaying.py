@@ -13,17 +13,10 @@ from core.errors import InputError
 from optimizer.replay.compare import LEVEL, Row
 from optimizer.replay.demand import Load, Rates, daily, load_of, read_rates
 from optimizer.replay.fleet import Rules
-from optimizer.replay.synthetic import DEFAULT_MODEL, make_traces
-from optimizer.replay.traces import TraceSet, read_trace_sets
+from optimizer.replay.synthetic import DEFAULT_MODEL, SYNTHETIC_HOURS, make_traces
+from optimizer.replay.traces import KIND_WORDS, TraceSet, read_trace_sets
 
 INDEX, LEVELS, PRICES = "spot_traces_index.csv", "spot_traces_rle.csv", "spot_traces_prices_rle.csv"
-SYNTHETIC_HOURS = 45 * 24.0
-
-KIND_WORDS = {
-    "availability": "a fall of launchability is read as a preemption, as the papers do",
-    "preemption": "falls are real preemptions of real instances",
-    "synthetic": "made from a risk model; nobody's data",
-}
 
 
 def read_folder(folder: Path) -> dict[str, TraceSet]:

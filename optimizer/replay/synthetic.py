@@ -31,6 +31,10 @@ ALWAYS_H = 1e6
 """Mean of an up-time that does not end within any replay."""
 
 
+SYNTHETIC_HOURS = 45 * 24.0
+"""Length of made traces unless asked otherwise, in hours: that of the longest published set."""
+
+
 @dataclass(frozen=True, slots=True)
 class UpDown:
     """An alternating process: means in hours and squared coefficients of variation."""

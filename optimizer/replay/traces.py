@@ -34,6 +34,14 @@ Prices = NDArray[np.float64]
 MOST_TICKS = 10_000_000
 
 
+KIND_WORDS = {
+    "availability": "a fall of launchability is read as a preemption, as the papers do",
+    "preemption": "falls are real preemptions of real instances",
+    "synthetic": "made from a risk model; nobody's data",
+}
+"""What a fall of capacity means, by kind of trace."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSet:
     """Zones that were observed together.

@@ -55,9 +55,12 @@ def simulate(
     The same load and prices also go to other policies: all on-demand, all spot, a static mix, the
     floor rule, SkyServe's SpotHedge and our own.
     """
+    from functools import partial
+
     from optimizer.replay.demand import read_rates
+    from optimizer.replay.simulation import Task, simulation
     from service.replaying import choose_set, read_bytes, read_folder
-    from service.simulating import Task, simulation
+    from service.sweep import run_map
 
     task = Task(
         document=_document(plan),
@@ -69,7 +72,8 @@ def simulate(
         hours=days * 24,
     )
     talk = (lambda done, of: say(f"{done} of {of} replays")) if seeds > 1 else None
-    answer = simulation(task, seeds=seeds, workers=workers, dask=dask, progress=talk)
+    run_all = partial(run_map, workers=workers, dask=dask, progress=talk)
+    answer = simulation(task, seeds=seeds, run_all=run_all)
     if json:
         print_json(answer)
         return

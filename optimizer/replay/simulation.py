@@ -1,8 +1,8 @@
-"""The edge of a plan's replay: a plan's document and trace files in, one document out."""
+"""A plan's replay: its document and traces in, one document out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -26,10 +26,9 @@ from optimizer.replay.promise import (
     promised,
     replay_plan,
 )
-from optimizer.replay.traces import TraceSet
+from optimizer.replay.synthetic import SYNTHETIC_HOURS
+from optimizer.replay.traces import KIND_WORDS, TraceSet
 from optimizer.slot_risk import PRIOR_STAND_IN_SUCCESS
-from service.replaying import KIND_WORDS, SYNTHETIC_HOURS
-from service.sweep import Progress, run_map
 
 STOCK_OUT_S = 4 * 3600.0
 """Mean length of an on-demand stock-out: as long as a long drought, for on-demand that cannot be
@@ -55,6 +54,14 @@ class Task:
     notice_s: float = 0.0
     hours: float = SYNTHETIC_HOURS
     others: bool = True
+
+
+RunAll = Callable[[Callable[[Task], Replayed], Sequence[Task]], Iterable[Replayed]]
+
+
+def one_by_one(function: Callable[[Task], Replayed], tasks: Sequence[Task]) -> Iterable[Replayed]:
+    """Run replays in this process."""
+    return [function(task) for task in tasks]
 
 
 def replayed(task: Task) -> Replayed:
@@ -100,11 +107,12 @@ def simulation(
     task: Task,
     *,
     seeds: int = 1,
-    workers: int | None = None,
-    dask: str | None = None,
-    progress: Progress | None = None,
+    run_all: RunAll = one_by_one,
 ) -> dict[str, Any]:
     """Replay a plan once per seed and return the document (``spotfloor.simulation/1``).
+
+    Args:
+        run_all: runs the replays of all seeds, in this process or elsewhere.
 
     Raises:
         InputError: the document is no plan, or the traces or the traffic cannot be used.
@@ -113,7 +121,7 @@ def simulation(
     promise = promised(task.document)
     zones, found = zones_of(plan, task)
     tasks = [Task(**{**vars(task), "seed": task.seed + number}) for number in range(seeds)]
-    result = mean_of(run_map(replayed, tasks, workers=workers, dask=dask, progress=progress))
+    result = mean_of(list(run_all(replayed, tasks)))
     row = result.policies[0]
     notes = differences(promise, result, float(task.document["service"]["target"]))
     if shared := len(found) - len(set(found.values())):
