@@ -21,6 +21,7 @@ from db.catalog import sync_gpus, sync_source
 from db.engine import Database, writing
 from db.migrate import upgrade
 from db.models import OfferRow, RunRow, SpanRow
+from db.partitions import add_months, month_of
 from db.records import SourceFacts
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
@@ -44,25 +45,30 @@ def fill(database: Database, *, offers: int, spans: int, seed: int = 1) -> None:
     """
     upgrade(database)
     dice = random.Random(seed)
-    _fill_sources(database, dice)
-    _fill_offers(database, offers, dice)
+    fill_sources(database, dice)
+    fill_offers(database, offers, dice)
     each = max(1, spans // offers)
     table: Any = SpanRow.__table__
+    if database.dialect.name == "postgresql":
+        with writing(database) as session:
+            year = month_of(NOW - timedelta(hours=HOURS))
+            add_months(session, month_of(NOW), year)
     with database.execution_options(spotfloor_writes=True).begin() as connection:
-        for index in table.indexes:
-            index.drop(connection)
         rows = _spans(offers, each, dice)
         if connection.dialect.name == "sqlite":
+            for index in table.indexes:
+                index.drop(connection)
             _into_sqlite(connection, rows)
+            for index in table.indexes:
+                index.create(connection)
         else:
             _into_postgresql(connection, rows)
-        for index in table.indexes:
-            index.create(connection)
     with database.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql("ANALYZE")
 
 
-def _fill_sources(database: Database, dice: random.Random) -> None:
+def fill_sources(database: Database, dice: random.Random) -> None:
+    """Write the sources, and a run of each every six hours."""
     with writing(database) as session:
         sync_gpus(session, list(catalogue()))
         for number in range(PROVIDERS):
@@ -86,7 +92,8 @@ def _fill_sources(database: Database, dice: random.Random) -> None:
         )  # fmt: skip
 
 
-def _fill_offers(database: Database, offers: int, dice: random.Random) -> None:
+def fill_offers(database: Database, offers: int, dice: random.Random) -> None:
+    """Write so many offers, evenly over sources and regions."""
     cards = list(catalogue().values())
     with writing(database) as session:
         for start in range(0, offers, 10_000):

@@ -3,6 +3,7 @@
 AppError                 exit code 1
 ├── ConfigError          6  a setting, an address or a file path is wrong
 ├── DatabaseError        6  the database cannot be reached or is not migrated
+│   └── DatabaseAway     6  the connection was lost or refused; trying again may work
 ├── InputError           2  a value given by the user is wrong
 ├── DataError            4  stored data are missing or too old for the question
 ├── SourceError          5  a provider did not give a usable answer
@@ -35,6 +36,14 @@ class DatabaseError(AppError):
     """The database cannot be reached, is locked, or its schema is not the one expected."""
 
     exit_code = 6
+
+
+class DatabaseAway(DatabaseError):
+    """The connection was lost or refused, or others were in the way: trying again may work.
+
+    The transaction was rolled back whole, unless the connection was lost while it was committed:
+    who tries again must look whether the work is there already.
+    """
 
 
 class InputError(AppError):

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.orm import Session
 
-from core.errors import ConfigError, DatabaseError
+from core.errors import ConfigError, DatabaseAway, DatabaseError
 
-__all__ = ["Database", "Session", "make_engine", "reading", "shown", "translated", "writing"]
+__all__ = [
+    "Database", "Session", "make_engine", "reading", "shown", "translated", "tried_again",
+    "writing",
+]  # fmt: skip
+
+T = TypeVar("T")
 
 Database = Engine
 """A database, as the packages above hold it: opaque, only passed back to ``db``."""
 
 BUSY_TIMEOUT_MS = 15_000
+
+PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""Seconds between attempts at a transaction: a server that restarts is back within half a
+minute."""
 
 
 def make_engine(url: str) -> Engine:
@@ -99,13 +109,61 @@ def translated(engine: Engine) -> Iterator[None]:
     """Turn a driver's error into one line that says what to do."""
     try:
         yield
-    except OperationalError as error:
-        raise DatabaseError(_advice(engine, str(error.orig))) from error
     except DBAPIError as error:
         text = str(error.orig)
-        if any(words in text for words in _KNOWN_TROUBLE):
+        if _is_passing(engine, error):
+            raise DatabaseAway(_advice(engine, text)) from error
+        if isinstance(error, OperationalError) or any(words in text for words in _KNOWN_TROUBLE):
             raise DatabaseError(_advice(engine, text)) from error
         raise
+
+
+def tried_again(
+    work: Callable[[], T],
+    *,
+    pauses: Sequence[float] | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> T:
+    """Do one transaction's work, and again after a pause when the database was away.
+
+    Args:
+        work: opens its own transaction; must be safe to do again after one that was cut off
+            during its commit.
+        pauses: seconds before each further attempt; None = ``PAUSES``.
+
+    Raises:
+        DatabaseAway: it was still away at the last attempt.
+    """
+    for pause in PAUSES if pauses is None else pauses:
+        try:
+            return work()
+        except DatabaseAway:
+            sleep(pause)
+    return work()
+
+
+def _is_passing(engine: Engine, error: DBAPIError) -> bool:
+    """Whether the same transaction may well go through a little later."""
+    if engine.dialect.name != "postgresql":
+        return False
+    state = getattr(error.orig, "sqlstate", None)
+    if state is None:  # no answer of a server: it could not be reached, or went away
+        text = str(error.orig).lower()
+        lasting = ("does not exist", "password", "authentication", "no pg_hba")
+        return isinstance(error, OperationalError) and not any(w in text for w in lasting)
+    return state.startswith("08") or state in _PASSING
+
+
+_PASSING = {
+    "40001": "serialization failure",
+    "40P01": "deadlock",
+    "53300": "too many connections",
+    "55P03": "lock timeout",
+    "57P01": "the server is stopped",
+    "57P02": "the server crashed",
+    "57P03": "the server starts or stops",
+}
+"""SQLSTATEs of trouble that passes (PostgreSQL, appendix A)."""
 
 
 _KNOWN_TROUBLE = (

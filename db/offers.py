@@ -84,7 +84,7 @@ def offers_page(
         .join(GpuRow, GpuRow.id == OfferRow.gpu_id)
         .join(SourceRow, SourceRow.name == OfferRow.provider)
         .join(RunRow, RunRow.id == SpanRow.run_id)
-        .where(SpanRow.id.in_(list(place)))
+        .where(SpanRow.id.in_(list(place)), SpanRow.valid_to.is_(None))
     )
     rows = sorted(session.execute(query), key=lambda row: place[row[1].id])
     return [_stored(*row, now) for row in rows]

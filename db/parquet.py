@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,8 @@ from core.clock import iso
 from core.errors import ConfigError, InputError
 from db.engine import Database, reading, shown, writing
 from db.migrate import head
-from db.models import Base
+from db.models import Base, SpanRow
+from db.partitions import add_months, month_of, months
 from db.types import Milli, NanoUsd, UtcDateTime
 
 FORMAT = 1
@@ -48,6 +49,8 @@ TABLES: tuple[Table, ...] = tuple(
 """What an export holds, in an order in which a row comes after those it refers to."""
 
 _BATCH_ROWS = 20_000
+MOST_MONTHS = 60
+"""Months that get a partition of their own at an import."""
 _CHUNK_BYTES = 1 << 20
 
 
@@ -110,6 +113,7 @@ def import_tables(database: Database, folder: Path) -> Moved:
                     " needs an empty one: name a new one in SPOTFLOOR_DATABASE_URL"
                 )
         try:
+            _make_months(session, folder)
             for table in TABLES:
                 _load(session, table, folder, files[table.name]["rows"])
             session.flush()
@@ -268,6 +272,27 @@ def _load(session: Session, table: Table, folder: Path, rows: int) -> None:
             raise ValueError(f"{path.name} has {file.metadata.num_rows} rows, not {rows}")
         for batch in _batches(file):
             session.execute(insert(table), batch)
+
+
+def _make_months(session: Session, folder: Path) -> None:
+    """Let PostgreSQL have a partition for each month in which spans of the export ended.
+
+    The footer of the file tells when the first one did. What lies further back than ``MOST_MONTHS``
+    goes to the early ones.
+    """
+    have = months(session)
+    if not have:
+        return
+    ends = SpanRow.__table__.c.valid_to
+    path = folder / _file(ends.table.name)
+    number = list(ends.table.columns).index(ends)
+    with pq.ParquetFile(path) as file:
+        groups = [file.metadata.row_group(n) for n in range(file.metadata.num_row_groups)]
+        told = [group.column(number).statistics for group in groups]
+    told = [item for item in told if item is not None and item.has_min_max]
+    if told:
+        furthest = have[-1].begin - MOST_MONTHS * timedelta(days=30)
+        add_months(session, have[-1], month_of(max(furthest, min(item.min for item in told))))
 
 
 def _batches(file: Any) -> Iterator[list[dict[str, Any]]]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, exists, func, insert, select
+from sqlalchemy import ColumnElement, delete, exists, func, insert, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from db.models import DayRow, FindingRow, RejectionRow, RunRow, SpanRow
@@ -109,12 +109,23 @@ def count_spans(session: Session, offers: Sequence[int], before: datetime) -> in
     return session.execute(query).scalar_one()
 
 
-def delete_spans(session: Session, offers: Sequence[int], before: datetime) -> int:
+def delete_spans(
+    session: Session,
+    offers: Sequence[int],
+    before: datetime,
+    spared: tuple[datetime, datetime] | None = None,
+) -> int:
     """Delete the spans of offers that ended before an instant, but never an offer's newest.
 
     The newest tells the next run where the offer stood, and a reader what it last cost.
+
+    Args:
+        spared: spans that ended from the first instant on, and before the second, are left: their
+            partitions are dropped whole.
     """
     doomed = delete(SpanRow).where(*_prunable(offers, before))
+    if spared is not None:
+        doomed = doomed.where(or_(SpanRow.valid_to < spared[0], SpanRow.valid_to >= spared[1]))
     result: Any = session.execute(doomed.execution_options(synchronize_session=False))
     return int(result.rowcount)
 

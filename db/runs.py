@@ -35,6 +35,17 @@ def stored_run(session: Session, run_id: int) -> StoredRun | None:
     return None if row is None else _run(row)
 
 
+def run_begun(session: Session, provider: str, origin: str, at: datetime) -> StoredRun | None:
+    """Return the newest run of a source that began at an instant, or None."""
+    row = session.scalars(
+        select(RunRow)
+        .where(RunRow.provider == provider, RunRow.origin == origin, RunRow.started_at == at)
+        .order_by(RunRow.id.desc())
+        .limit(1)
+    ).first()
+    return None if row is None else _run(row)
+
+
 def last_look(session: Session, provider: str, origin: str) -> StoredRun | None:
     """Return the newest run that saw a price list of the source, believed or not."""
     row = session.scalars(

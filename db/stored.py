@@ -233,18 +233,21 @@ def insert_spans(session: Session, run_id: int, opened: Sequence[tuple[Known, da
 
 
 def close(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    """End spans ``b_id`` at ``b_at`` for ``b_reason``."""
+    """End open spans ``b_id`` at ``b_at`` for ``b_reason``.
+
+    That they are open tells PostgreSQL which partition they are in; it moves them to their month.
+    """
     if rows:
         session.connection().execute(
             update(SpanRow)
-            .where(SpanRow.id == bindparam("b_id"))
+            .where(SpanRow.id == bindparam("b_id"), SpanRow.valid_to.is_(None))
             .values(valid_to=bindparam("b_at"), end_reason=bindparam("b_reason")),
             list(rows),
         )
 
 
 def touch(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    """Set ``last_seen`` of spans ``b_id`` to ``b_at``.
+    """Set ``last_seen`` of open spans ``b_id`` to ``b_at``.
 
     Rows of one run nearly always share the instant, so a statement serves many.
     """
@@ -255,7 +258,7 @@ def touch(session: Session, rows: Sequence[dict[str, Any]]) -> None:
         for start in range(0, len(ids), _CHUNK):
             session.execute(
                 update(SpanRow)
-                .where(SpanRow.id.in_(ids[start : start + _CHUNK]))
+                .where(SpanRow.id.in_(ids[start : start + _CHUNK]), SpanRow.valid_to.is_(None))
                 .values(last_seen=at)
                 .execution_options(synchronize_session=False)
             )

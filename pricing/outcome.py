@@ -14,7 +14,7 @@ import structlog
 from core.clock import Clock
 from core.errors import SourceError
 from core.market import Failure, OfferKey, Parsed
-from db.engine import Database, Session, writing
+from db.engine import Database, Session, reading, tried_again, writing
 from db.findings import accept, findings_of, market_prices
 from db.health import health_of, write_health
 from db.ingest import open_spans, write_run
@@ -28,7 +28,7 @@ from db.records import (
     RunState,
     SourceFacts,
 )
-from db.runs import last_look, sound_rejections
+from db.runs import last_look, run_begun, sound_rejections
 from db.validators import Validator, replace_validators
 from pricing.faults import unread
 from pricing.merge import merged
@@ -126,10 +126,72 @@ def write_outcome(
     """Judge a look at a source and write what came of it.
 
     Raises:
-        DatabaseError: the result could not be written; nothing is half-written then.
+        DatabaseError: the result could not be written; nothing is half-written then. Where the
+            connection was lost, it was tried again for half a minute before.
     """
     clean, conflicts = merged(outcome.parsed)
     clean.observations = [*clean.observations, *stock_observations(clean.offers)]
+
+    tries = 0
+
+    def write() -> tuple[Verdict, RunResult, datetime]:
+        nonlocal tries
+        tries += 1
+        if tries > 1 and (run := _written(engine, provider, outcome, origin)) is not None:
+            return run
+        return _write(engine, provider, outcome, clean, conflicts, clock, origin)
+
+    verdict, result, finished = tried_again(write)
+    summary = RunSummary(
+        provider.name,
+        verdict.state,
+        verdict.reason,
+        verdict.detail,
+        len(clean.offers),
+        clean.rejected_rows,
+        len(clean.failures) + len(outcome.failures),
+        result,
+        outcome.started_at,
+        finished,
+        sum(item.count for item in (*verdict.findings, *outcome.notes)),
+    )
+    log.info(
+        "scrape.done",
+        provider=provider.name,
+        state=verdict.state.value,
+        reason=verdict.reason,
+        offers=summary.offers,
+        rejected=summary.rejected,
+        findings=summary.findings,
+        opened=result.opened,
+        closed=result.closed,
+        seconds=round((finished - outcome.started_at).total_seconds(), 2),
+    )
+    return summary
+
+
+def _written(
+    engine: Database, provider: Provider, outcome: Outcome, origin: Origin
+) -> tuple[Verdict, RunResult, datetime] | None:
+    """Return what an attempt wrote whose connection was lost only after its commit, if one did."""
+    with reading(engine) as session:
+        run = run_begun(session, provider.name, origin, outcome.started_at)
+    if run is None:
+        return None
+    result = RunResult(run.id, run.spans_opened, run.spans_closed, run.spans_kept)
+    return Verdict(RunState(run.state), run.reason, run.detail), result, run.finished_at
+
+
+def _write(
+    engine: Database,
+    provider: Provider,
+    outcome: Outcome,
+    clean: Parsed,
+    conflicts: frozenset[OfferKey],
+    clock: Clock,
+    origin: Origin,
+) -> tuple[Verdict, RunResult, datetime]:
+    """Judge and write in one transaction."""
     with writing(engine) as session:
         verdict = _judged(session, provider, outcome, clean, conflicts, clock.now(), origin)
         finished = clock.now()
@@ -159,32 +221,7 @@ def write_outcome(
             _remember(session, provider, outcome, verdict, finished)
         if outcome.accepts is not None:
             accept(session, outcome.accepts, result.run_id, finished)
-    summary = RunSummary(
-        provider.name,
-        verdict.state,
-        verdict.reason,
-        verdict.detail,
-        len(clean.offers),
-        clean.rejected_rows,
-        len(clean.failures) + len(outcome.failures),
-        result,
-        outcome.started_at,
-        finished,
-        sum(item.count for item in (*verdict.findings, *outcome.notes)),
-    )
-    log.info(
-        "scrape.done",
-        provider=provider.name,
-        state=verdict.state.value,
-        reason=verdict.reason,
-        offers=summary.offers,
-        rejected=summary.rejected,
-        findings=summary.findings,
-        opened=result.opened,
-        closed=result.closed,
-        seconds=round((finished - outcome.started_at).total_seconds(), 2),
-    )
-    return summary
+    return verdict, result, finished
 
 
 def _remember(

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from core.clock import floor_to_slot
-from db.engine import Database, Session, reading, writing
+from db.engine import Database, Session, reading, tried_again, writing
 from db.looks import looks
+from db.partitions import PAUSES, Sealed, drop_month, keep_months, whole_months
 from db.records import OfferFilter
 from db.rollups import (
     PriceDay,
@@ -40,12 +41,14 @@ class Pruned:
         days_written: offer-days rolled up.
         spans_deleted: spans that the roll-ups now stand for.
         reports_deleted: rejected rows and findings of runs before that instant.
+        months_dropped: partitions that went whole (PostgreSQL); their spans are counted above.
     """
 
     before: datetime
     days_written: int
     spans_deleted: int
     reports_deleted: int
+    months_dropped: int = 0
 
 
 def prune(database: Database, now: datetime, *, keep_days: int, dry_run: bool = False) -> Pruned:
@@ -54,6 +57,10 @@ def prune(database: Database, now: datetime, *, keep_days: int, dry_run: bool = 
     Some hundred offers at a time, each in one transaction of roll-up and deletion: a process
     killed at any point has lost nothing, and the next one goes on from there. Running it twice
     changes nothing. Open spans, and each offer's newest span, stay however old they are.
+
+    On PostgreSQL the spans of months that are over by then are not deleted one by one: once all
+    offers are rolled up, the month's partition is dropped. Until then its spans are told by the
+    days, as those of any day that is rolled up.
 
     Args:
         keep_days: whole UTC days before today that keep their spans.
@@ -66,9 +73,13 @@ def prune(database: Database, now: datetime, *, keep_days: int, dry_run: bool = 
     if keep_days < SHORTEST_KEPT_DAYS:
         raise ValueError(f"keep_days must be at least {SHORTEST_KEPT_DAYS}, not {keep_days}")
     before = floor_to_slot(now, DAY) - keep_days * DAY
+    if not dry_run:
+        keep_months(database, now)
     with reading(database) as session:
+        whole = whole_months(session, before)
         wanted = set(offers_with_spans_before(session, before))
         offers = [o for o in span_offers(session, OfferFilter()) if o.id in wanted]
+    spared = (whole[0].month.begin, whole[-1].month.end) if whole else None
     days = spans = 0
     for start in range(0, len(offers), _CHUNK):
         chunk = offers[start : start + _CHUNK]
@@ -80,10 +91,23 @@ def prune(database: Database, now: datetime, *, keep_days: int, dry_run: bool = 
                 spans += count_spans(session, ids, before)
             else:
                 write_days(session, rolled)
-                spans += delete_spans(session, ids, before)
+                spans += delete_spans(session, ids, before, spared)
     with (reading if dry_run else writing)(database) as session:
         reports = (count_reports if dry_run else delete_reports)(session, before)
-    return Pruned(before, days, spans, reports)
+    dropped = len(whole)
+    if not dry_run:
+        gone = [_drop(database, sealed) for sealed in whole]
+        spans += sum(count or 0 for count in gone)
+        dropped = sum(count is not None for count in gone)
+    return Pruned(before, days, spans, reports, dropped)
+
+
+def _drop(database: Database, sealed: Sealed) -> int | None:
+    def drop() -> int | None:
+        with writing(database) as session:
+            return drop_month(session, sealed)
+
+    return tried_again(drop, pauses=PAUSES)
 
 
 def rolled_up(session: Session, offers: Sequence[SpanOffer], before: datetime) -> list[PriceDay]:

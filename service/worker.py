@@ -37,7 +37,8 @@ from db.claims import (
     sign_of_life,
 )
 from db.deliveries import forget_deliveries
-from db.engine import reading, writing
+from db.engine import reading, tried_again, writing
+from db.partitions import keep_months
 from pricing.archive import archive_of
 from pricing.retention import prune
 from pricing.run import chosen, collect_one
@@ -120,6 +121,8 @@ def _house(context: Context) -> tuple[str, str]:
         forget_deliveries(session, now - KEEP_DELIVERIES)
     runs = archive_of(context.settings).prune(now)
     told = [f"{gone} old claims deleted"] + [f"{runs} archived runs"] * bool(runs)
+    made = keep_months(context.database, now)
+    told += [f"{len(made)} monthly partitions made"] * bool(made)
     if days := context.settings.keep_days:
         pruned = prune(context.database, now, keep_days=days)
         told.append(f"{pruned.spans_deleted} old spans in {pruned.days_written} daily rows")
@@ -137,23 +140,24 @@ def perform(context: Context, job: Job, worker: str) -> str:
     slot = iso(floor_to_slot(now, job.every))
     if job.shared:
         return _work(job, slot)[0]
+
+    def begin() -> bool:
+        return claim(context.database, job.name, slot, worker, now=now, lease=job.lease)
+
     try:
-        if not claim(context.database, job.name, slot, worker, now=now, lease=job.lease):
+        if not tried_again(begin):
             return "taken"
     except AppError as error:
         log.error("job.unclaimed", job=job.name, slot=slot, error=str(error))
         return "failed"
     state, detail = _work(job, slot)
+
+    def end() -> None:
+        ended = context.clock.now()
+        finish(context.database, job.name, slot, worker, now=ended, state=state, detail=detail)
+
     try:
-        finish(
-            context.database,
-            job.name,
-            slot,
-            worker,
-            now=context.clock.now(),
-            state=state,
-            detail=detail,
-        )
+        tried_again(end)
     except AppError as error:
         log.error("job.unrecorded", job=job.name, slot=slot, error=str(error))
     return state

@@ -15,7 +15,8 @@ context.configure(
     target_metadata=Base.metadata,
     render_as_batch=True,
     compare_type=True,
-    transaction_per_migration=False,
+    # A migration may commit as it goes; those before it are then done for good.
+    transaction_per_migration=True,
 )
 with context.begin_transaction():
     context.run_migrations()

@@ -126,6 +126,7 @@ def prune(
                 "offer_days_written": done.days_written,
                 "spans_deleted": done.spans_deleted,
                 "reports_deleted": done.reports_deleted,
+                "months_dropped": done.months_dropped,
                 "archived_runs_deleted": archived,
             }
         )
@@ -134,7 +135,9 @@ def prune(
     say(
         f"{address}: before {done.before.date()} {done.spans_deleted} spans {would}deleted,"
         f" {done.days_written} offer-days {would}written, {done.reports_deleted} rejections and"
-        f" findings {would}deleted" + (f", {archived} archived runs deleted" if archived else "")
+        f" findings {would}deleted"
+        + (f", {done.months_dropped} monthly partitions {would}dropped" * bool(done.months_dropped))
+        + (f", {archived} archived runs deleted" if archived else "")
     )
 
 

@@ -22,6 +22,13 @@ REVISIONS = {
 ALLOWED: dict[tuple[str, str], str] = {}
 """(revision, rule): why it does no harm there. Each entry must still be needed."""
 
+LIVE = {
+    "0005": "tests/db/test_partitions.py"
+    "::test_a_filled_database_in_use_is_upgraded_with_nothing_lost",
+}
+"""Revisions that move rows in batches of their own, which no text can be made of; a test runs each
+up and down on a filled database that is written to meanwhile, and cuts it off on the way."""
+
 
 def test_the_revisions_are_one_line_in_the_order_of_their_numbers() -> None:
     names = list(REVISIONS)
@@ -29,13 +36,21 @@ def test_the_revisions_are_one_line_in_the_order_of_their_numbers() -> None:
     assert [script.down_revision for script in REVISIONS.values()] == [None, *names[:-1]]
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("revision", [name for name in REVISIONS if name not in LIVE])
 def test_a_migration_can_run_while_the_old_version_serves(revision: str) -> None:
     statements = statements_of(REVISIONS[revision].module.upgrade)
     assert statements
     found = [d for d in dangers(statements) if (revision, d.rule) not in ALLOWED]
     told = [f"{d.rule} on {d.table}: {RULES[d.rule].mend}\n  {d.statement}" for d in found]
     assert not found, "\n".join(told)
+
+
+@pytest.mark.parametrize("revision", LIVE)
+def test_a_migration_that_no_text_can_be_made_of_has_a_test_of_its_own(revision: str) -> None:
+    with pytest.raises(AttributeError, match="exec_driver_sql"):
+        statements_of(REVISIONS[revision].module.upgrade)
+    path, _, name = LIVE[revision].partition("::")
+    assert f"def {name}(" in (ROOT / path).read_text("utf-8")
 
 
 def test_every_exception_is_needed_and_says_why() -> None:
@@ -45,7 +60,7 @@ def test_every_exception_is_needed_and_says_why() -> None:
         assert len(why.split()) > 4
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("revision", [name for name in REVISIONS if name not in LIVE])
 def test_a_migration_can_be_undone(revision: str) -> None:
     """The other way round: what it makes, its downgrade drops."""
     module = REVISIONS[revision].module

@@ -9,13 +9,15 @@ from core.errors import DatabaseError
 from db.engine import Database, make_engine
 from db.migrate import current, downgrade, ensure, head, ready, upgrade
 from db.models import Base
+from db.partitions import is_partition
 
 
 def test_upgrade_gives_the_tables_of_the_models_and_downgrade_removes_them(
     empty_database: Database,
 ) -> None:
     assert upgrade(empty_database) == (None, head())
-    assert set(inspect(empty_database).get_table_names()) == {
+    tables = inspect(empty_database).get_table_names()
+    assert {name for name in tables if not is_partition(name)} == {
         *Base.metadata.tables,
         "alembic_version",
     }
@@ -25,10 +27,20 @@ def test_upgrade_gives_the_tables_of_the_models_and_downgrade_removes_them(
 
 
 def test_the_migrated_schema_matches_the_models(database: Database) -> None:
+    postgresql = database.dialect.name == "postgresql"
+
+    def of_a_table(_: object, name: str | None, kind: str, *__: object) -> bool:
+        # On PostgreSQL the rule of open spans is in their partition; tests of partitions try it.
+        apart = kind == "index" and name == "uq_price_span_open" and postgresql
+        return not apart and not (kind == "table" and is_partition(str(name)))
+
     with database.connect() as connection:
-        context = MigrationContext.configure(
-            connection, opts={"compare_type": True, "compare_server_default": True}
-        )
+        options = {
+            "compare_type": True,
+            "compare_server_default": True,
+            "include_object": of_a_table,
+        }
+        context = MigrationContext.configure(connection, opts=options)
         assert compare_metadata(context, Base.metadata) == []
 
 

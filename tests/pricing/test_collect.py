@@ -282,7 +282,10 @@ def test_one_failing_provider_does_not_stop_the_next(
     assert [(s.provider, s.valid_from) for s in spans(database)] == [("good", hour(0))]
 
 
-def test_a_database_that_is_not_there_is_one_clear_line() -> None:
+def test_a_database_that_is_not_there_is_one_clear_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("db.engine.PAUSES", (0.01, 0.01))
     engine = make_engine("postgresql://nobody@127.0.0.1:1/none")
     with pytest.raises(DatabaseError, match="cannot be reached"):
         do(engine, a_payload(b'{"a": 2}'))

@@ -112,7 +112,10 @@ def test_a_job_that_raises_is_recorded_as_failed_and_the_next_one_runs(
     assert perform(context, table[0], "w") == "taken", "a failed slot is over"
 
 
-def test_a_database_that_is_down_fails_the_job_without_raising() -> None:
+def test_a_database_that_is_down_fails_the_job_without_raising(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("db.engine.PAUSES", (0.01, 0.01))
     engine = make_engine("postgresql://nobody@127.0.0.1:1/none")
     context = a_context(engine, FixedClock(hour(1)))
     assert perform(context, a_job(lambda: ("ok", "")), "w") == "failed"
